@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Which algorithm runs a call: a table of data, printable and overridable, never nested ifs. It reads only what is
+// equal on all ranks, so that all ranks choose alike.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "collectives/schedule.h"
+
+namespace tutti::collectives {
+
+// What the choice depends on.
+struct Situation {
+  Collective collective = Collective::allreduce;
+  std::int32_t ranks = 1;
+  std::int32_t ranks_per_core = 1;  // rounded up, the most crowded host's
+  std::uint64_t bytes = 0;          // of the whole vector
+  bool one_host = true;             // all ranks share a host (software device), else some pairs use the network
+};
+
+// A row applies if every bound holds (each inclusive); the first row that applies wins.
+struct SelectionRow {
+  Collective collective;
+  std::int32_t min_ranks, max_ranks;
+  std::int32_t min_ranks_per_core, max_ranks_per_core;
+  std::uint64_t min_bytes, max_bytes;
+  std::string_view algorithm;
+  std::int32_t radix;
+};
+
+struct Choice {
+  const Algorithm *algorithm = nullptr;
+  std::int32_t radix = 2;
+};
+
+// Overrides as TUTTI_ALGO has them: "allreduce:ring,broadcast:chain". Errors name the unknown part and what exists.
+struct Overrides {
+  std::string allreduce, broadcast;
+};
+Result<Overrides> parse_overrides(std::string_view text);
+
+const std::vector<SelectionRow> &selection_table();
+Choice select(const Situation &situation, const Overrides &overrides);
+// The table as aligned text, one row a line.
+std::string selection_text();
+
+}  // namespace tutti::collectives

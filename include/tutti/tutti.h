@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tutti: MPI-style collective communication over RDMA verbs. The C interface, and the only exported ABI.
+ *
+ * Conventions
+ * - Argument order is MPI's; counts are size_t elements, never bytes, unless the name says bytes.
+ * - Every function returns TUTTI_SUCCESS or an error code; tutti_last_error() then tells what is wrong and what to do.
+ * - Structs start with their own size; a caller sets it with TUTTI_INIT_STRUCT. They grow at the end only. A zero field
+ *   means the default; a non-zero field that this library does not know is an error, never ignored.
+ * - A world belongs to one thread at a time, unless options.threads asks for a lock.
+ */
+#ifndef TUTTI_TUTTI_H
+#define TUTTI_TUTTI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define TUTTI_API __attribute__((visibility("default")))
+#else
+#define TUTTI_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TUTTI_VERSION_MAJOR 0
+#define TUTTI_VERSION_MINOR 1
+#define TUTTI_VERSION_PATCH 0
+
+/* Result codes. 0 is success; the numbers are part of the ABI. */
+typedef int32_t tutti_result;
+enum {
+  TUTTI_SUCCESS = 0,
+  TUTTI_ERROR_ARGUMENT = 1,     /* an argument is out of its range (null pointer, root, struct size, ...) */
+  TUTTI_ERROR_TYPE = 2,         /* unknown element type */
+  TUTTI_ERROR_OP = 3,           /* unknown operator, or not defined for the type */
+  TUTTI_ERROR_COMM = 4,         /* the communicator handle is stale, freed or null */
+  TUTTI_ERROR_STATE = 5,        /* the call is not allowed now (request active, world aborted, ...) */
+  TUTTI_ERROR_CONFIG = 6,       /* a configuration value is wrong, or differs between ranks */
+  TUTTI_ERROR_VERSION = 7,      /* ranks run different versions of the library */
+  TUTTI_ERROR_BOOTSTRAP = 8,    /* ranks cannot meet: address, key or exchange failed */
+  TUTTI_ERROR_TIMEOUT = 9,      /* a deadline passed; the text names the ranks that are missing */
+  TUTTI_ERROR_DEVICE = 10,      /* no usable device, port or address; or a verbs call failed */
+  TUTTI_ERROR_LIMIT = 11,       /* a limit of the device or system is too low; the text names limit, value and fix */
+  TUTTI_ERROR_MEMORY = 12,      /* out of memory */
+  TUTTI_ERROR_PEER = 13,        /* a rank died or left; tutti_error.peer names it */
+  TUTTI_ERROR_LINK = 14,        /* a connection broke and could not be used further */
+  TUTTI_ERROR_MISMATCH = 15,    /* ranks made different calls (collective, count, type, operator, root) */
+  TUTTI_ERROR_ABORTED = 16,     /* tutti_abort was called here */
+  TUTTI_ERROR_UNSUPPORTED = 17, /* valid, but not offered by this build or device */
+  TUTTI_ERROR_SYSTEM = 18       /* a system call failed; tutti_error.sys_errno tells why */
+};
+
+/* Element types. */
+typedef int32_t tutti_type;
+enum {
+  TUTTI_INT8 = 0,
+  TUTTI_UINT8 = 1,
+  TUTTI_INT16 = 2,
+  TUTTI_UINT16 = 3,
+  TUTTI_INT32 = 4,
+  TUTTI_UINT32 = 5,
+  TUTTI_INT64 = 6,
+  TUTTI_UINT64 = 7,
+  TUTTI_FLOAT = 8,
+  TUTTI_DOUBLE = 9
+};
+
+/* Reduction operators. Integer overflow wraps. Results have identical bits on all ranks and from run to run.
+ * min and max on floating types: any NaN operand gives NaN; -0 is less than +0; the order of operands never matters. */
+typedef int32_t tutti_op;
+enum { TUTTI_SUM = 0, TUTTI_PROD = 1, TUTTI_MIN = 2, TUTTI_MAX = 3 };
+
+typedef struct tutti_comm tutti_comm;
+
+/* As the `in` argument of a collective: the input is what `out` holds. `in == out` means the same. */
+#define TUTTI_IN_PLACE ((void *)-1)
+
+typedef struct {
+  size_t size;
+  int32_t threads;    /* non-zero: calls on one world may come from several threads (adds a lock) */
+  int32_t timeout_ms; /* start-up deadline; 0: TUTTI_INIT_TIMEOUT */
+  const char *device; /* as TUTTI_DEVICE, which it overrides; null: TUTTI_DEVICE, or automatic */
+} tutti_options;
+
+/* How ranks meet: an allgather of bytes_each opaque bytes per rank, in rank order. It is called by tutti_init a fixed
+ * number of times, whatever the number of ranks, in the same order on all ranks, and returns 0 on success. */
+typedef struct {
+  size_t size;
+  int32_t rank, ranks;
+  void *user;
+  int32_t (*allgather)(void *user, const void *in, void *out, size_t bytes_each);
+} tutti_bootstrap;
+
+typedef struct {
+  size_t size;
+  int32_t result;    /* the code that was returned */
+  int32_t peer;      /* rank concerned, or -1 */
+  int32_t sys_errno; /* errno of the system or verbs call, or 0 */
+  int32_t wc_status; /* verbs completion status, or -1 */
+  char text[512];    /* one line: what is wrong and what to do */
+} tutti_error;
+
+#define TUTTI_INIT_STRUCT(type) ((type){sizeof(type)})
+
+/* Brings up the world. Collective. A null bootstrap takes rank, size and the meeting point from the environment
+ * (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, as torchrun and tutti-run set them; alone: one rank). Null options:
+ * defaults. On failure *world is null, every rank gets an error within the start-up deadline, and nothing is left
+ * behind. */
+TUTTI_API tutti_result tutti_init(const tutti_bootstrap *bootstrap, const tutti_options *options, tutti_comm **world);
+
+/* Frees a communicator and sets *comm to null. Collective. Freeing the world finalizes: all its memory, threads and
+ * connections go; any later use of the handle is TUTTI_ERROR_COMM. */
+TUTTI_API tutti_result tutti_comm_free(tutti_comm **comm);
+
+/* Ends all traffic of this process's world with TUTTI_ERROR_ABORTED, here and now; peers see this rank leave
+ * (TUTTI_ERROR_PEER). Local, from any thread, never blocks. The handle still has to be freed. */
+TUTTI_API tutti_result tutti_abort(tutti_comm *comm);
+
+TUTTI_API tutti_result tutti_comm_rank(tutti_comm *comm, int32_t *rank);
+TUTTI_API tutti_result tutti_comm_size(tutti_comm *comm, int32_t *size);
+
+/* out[i] = in_0[i] op in_1[i] op ... op in_(p-1)[i] on every rank, for i < count. in and out hold count elements each
+ * and do not overlap, unless in place. count 0 is allowed, with null buffers. Blocks until the result is there and `in`
+ * is free. Errors: TYPE, OP, ARGUMENT (null buffer, count too large), COMM, PEER, LINK, MISMATCH, ABORTED, TIMEOUT. */
+TUTTI_API tutti_result tutti_allreduce(const void *in, void *out, size_t count, tutti_type type, tutti_op op,
+                                       tutti_comm *comm);
+
+/* buffer holds count elements; the root's content is copied to all ranks. Blocks until the buffer is free on the root
+ * and filled elsewhere; it does not wait for other ranks. Errors as tutti_allreduce, and ARGUMENT for a bad root. */
+TUTTI_API tutti_result tutti_broadcast(void *buffer, size_t count, tutti_type type, int32_t root, tutti_comm *comm);
+
+/* Memory that transfers best: pages of its own, on the device's NUMA node, registered once. Freed by tutti_free, or
+ * with the world. bytes 0 gives a null pointer. Local. */
+TUTTI_API tutti_result tutti_alloc(tutti_comm *comm, size_t bytes, void **memory);
+TUTTI_API tutti_result tutti_free(tutti_comm *comm, void *memory);
+
+/* Describes the world as JSON: what = "devices", "links", "selection", "memory", "statistics" or "config". Writes at
+ * most *bytes bytes including the final zero and sets *bytes to what the whole needs; json may be null to ask for that.
+ */
+TUTTI_API tutti_result tutti_query(tutti_comm *comm, const char *what, char *json, size_t *bytes);
+
+/* This thread's last error, copied. error->size must be set. Success if there was none (result 0, empty text). */
+TUTTI_API tutti_result tutti_last_error(tutti_error *error);
+
+/* "success", "argument", ... for a code; never null. */
+TUTTI_API const char *tutti_result_name(tutti_result result);
+
+/* Bytes per element, or 0 for an unknown type. */
+TUTTI_API size_t tutti_type_bytes(tutti_type type);
+
+/* "MAJOR.MINOR.PATCH" of the library in use. */
+TUTTI_API const char *tutti_version(void);
+
+/* What tutti-info shows, as text or JSON, for this process without bringing up a world: version, devices with the
+ * reason why each is usable or not, GIDs, topology, binding, and every configuration variable. Same buffer rules as
+ * tutti_query. */
+TUTTI_API tutti_result tutti_describe(const char *what, char *json, size_t *bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

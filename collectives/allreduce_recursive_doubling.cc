@@ -35,9 +35,7 @@ Schedule build(const Parameters &parameters) {
     return builder.take();
   }
   // A round reads one vector, which is also being sent, and writes another; the last one writes the output.
-  const auto before = [&](std::int32_t round) {
-    return (group.rounds - round) % 2 == 0 ? output : builder.scratch();
-  };
+  const auto before = [&](std::int32_t round) { return (group.rounds - round) % 2 == 0 ? output : builder.scratch(); };
   Range current = own;
   if (group.in_pair(rank)) {
     current = before(0);

@@ -20,9 +20,8 @@ Schedule build(const Parameters &parameters) {
   const auto real = [&](std::int64_t virtual_rank) { return wrap(virtual_rank + parameters.root, ranks); };
   Builder builder(ranks);
   const auto view = [&](std::int32_t begin, std::int32_t end, const auto &use) {
-    for_view(distance, ranks, begin, end, [&](std::uint32_t first, std::uint32_t blocks) {
-      use(builder.output(first, blocks));
-    });
+    for_view(distance, ranks, begin, end,
+             [&](std::uint32_t first, std::uint32_t blocks) { use(builder.output(first, blocks)); });
   };
 
   if (distance != 0)

@@ -90,7 +90,8 @@ Result<Overrides> parse_overrides(std::string_view text) {
     const std::string_view collective = part.substr(0, colon), name = part.substr(colon + 1);
     const bool is_allreduce = collective == collective_name(allreduce);
     if (!is_allreduce && collective != collective_name(broadcast))
-      return fail(Code::config, "TUTTI_ALGO: there is no collective '{}'; it takes allreduce and broadcast", collective);
+      return fail(Code::config, "TUTTI_ALGO: there is no collective '{}'; it takes allreduce and broadcast",
+                  collective);
     std::string &slot = is_allreduce ? overrides.allreduce : overrides.broadcast;
     if (!slot.empty()) return fail(Code::config, "TUTTI_ALGO names {} twice; give it one algorithm", collective);
     const Collective which = is_allreduce ? allreduce : broadcast;
@@ -103,13 +104,14 @@ Result<Overrides> parse_overrides(std::string_view text) {
 
 std::string selection_text() {
   constexpr std::string_view format = "{:<10} {:>9} {:>9} {:>14} {:>14} {:>9} {:>9}  {:<19} {}\n";
-  std::string text = fmt::format(format, "collective", "ranks>=", "ranks<=", "ranks/core>=", "ranks/core<=", "bytes>=",
-                                 "bytes<=", "algorithm", "radix");
+  std::string text =
+      fmt::format(format, "collective",
+                  "ranks>=", "ranks<=", "ranks/core>=", "ranks/core<=", "bytes>=", "bytes<=", "algorithm", "radix");
   for (const SelectionRow &row : selection_table())
-    text += fmt::format(format, collective_name(row.collective), ranks_text(row.min_ranks), ranks_text(row.max_ranks),
-                        ranks_text(row.min_ranks_per_core), ranks_text(row.max_ranks_per_core),
-                        bytes_text(row.min_bytes), bytes_text(row.max_bytes), row.algorithm,
-                        row.radix == 0 ? "-" : fmt::format("{}", row.radix));
+    text +=
+        fmt::format(format, collective_name(row.collective), ranks_text(row.min_ranks), ranks_text(row.max_ranks),
+                    ranks_text(row.min_ranks_per_core), ranks_text(row.max_ranks_per_core), bytes_text(row.min_bytes),
+                    bytes_text(row.max_bytes), row.algorithm, row.radix == 0 ? "-" : fmt::format("{}", row.radix));
   return text;
 }
 

@@ -32,8 +32,8 @@ void Dialer::failed(Attempt &attempt, std::int64_t now, std::string why, int wei
 void Dialer::start(Attempt &attempt, std::int64_t now) {
   Result<Fd> socket = tcp_connect(attempt.target);
   if (!socket) return failed(attempt, now, errno_text(socket.error().sys_errno), 1);
-  attempt.connection.emplace(std::move(*socket),
-                             Session(Hello::Role::connector, key_, random_nonce(), now, frame_limit_));
+  attempt.connection = std::make_unique<Connection>(
+      std::move(*socket), Session(Hello::Role::connector, key_, random_nonce(), now, frame_limit_));
   attempt.connecting = true;
 }
 
@@ -63,14 +63,14 @@ bool Dialer::advance(Attempt &attempt, std::int64_t now) {
   return connection.proved();
 }
 
-std::optional<Connection> Dialer::service(std::int64_t now) {
+std::unique_ptr<Connection> Dialer::service(std::int64_t now) {
   for (Attempt &attempt : attempts_) {
     if (!advance(attempt, now)) continue;
-    std::optional<Connection> reached = std::move(attempt.connection);
+    std::unique_ptr<Connection> reached = std::move(attempt.connection);
     attempts_.clear();
     return reached;
   }
-  return std::nullopt;
+  return nullptr;
 }
 
 void Dialer::add_polls(std::vector<pollfd> &polls) const {

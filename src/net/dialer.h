@@ -7,7 +7,7 @@
 
 #include <poll.h>
 
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,7 +20,7 @@ class Dialer {
   Dialer(std::vector<Endpoint> targets, const Key &key, std::size_t frame_limit);
 
   // A connection whose other end has proved the key, once there is one.
-  std::optional<Connection> service(std::int64_t now);
+  std::unique_ptr<Connection> service(std::int64_t now);
   void add_polls(std::vector<pollfd> &polls) const;
   std::int64_t next_time() const;
 
@@ -34,7 +34,7 @@ class Dialer {
  private:
   struct Attempt {
     Endpoint target;
-    std::optional<Connection> connection;
+    std::unique_ptr<Connection> connection;
     bool connecting = false;
     std::int64_t retry_at = 0;
     std::int64_t pause = 0;

@@ -24,8 +24,8 @@ void Gate::accept_all(std::int64_t now) {
       }
       if (!accepted->socket) break;
       if (pending_.size() >= most_pending_) pending_.pop_front();
-      pending_.emplace_back(std::move(accepted->socket),
-                            Session(Hello::Role::acceptor, key_, random_nonce(), now, frame_limit_));
+      pending_.push_back(std::make_unique<Connection>(
+          std::move(accepted->socket), Session(Hello::Role::acceptor, key_, random_nonce(), now, frame_limit_)));
     }
   }
 }
@@ -34,12 +34,13 @@ std::vector<Gate::Arrival> Gate::service(std::int64_t now) {
   accept_all(now);
   std::vector<Arrival> arrivals;
   for (auto entry = pending_.begin(); entry != pending_.end();) {
-    entry->service(now);
-    if (entry->session().state() == Session::State::other_version) other_version_ = entry->session().peer_version();
-    std::optional<Bytes> first = entry->session().next_message();
-    const bool late = now >= entry->session().hello_until();  // also for who proves the key and then says nothing
+    (*entry)->service(now);
+    if ((*entry)->session().state() == Session::State::other_version)
+      other_version_ = (*entry)->session().peer_version();
+    std::optional<Bytes> first = (*entry)->session().next_message();
+    const bool late = now >= (*entry)->session().hello_until();  // also for who proves the key and then says nothing
     if (first) arrivals.push_back({std::move(*entry), std::move(*first)});
-    entry = first || entry->over() || late ? pending_.erase(entry) : std::next(entry);
+    entry = first || (*entry)->over() || late ? pending_.erase(entry) : std::next(entry);
   }
   return arrivals;
 }
@@ -47,12 +48,12 @@ std::vector<Gate::Arrival> Gate::service(std::int64_t now) {
 void Gate::add_polls(std::vector<pollfd> &polls) const {
   if (resume_at_ == 0)
     for (const Fd &listener : listeners_) polls.push_back({listener.get(), POLLIN, 0});
-  for (const Connection &connection : pending_) polls.push_back({connection.socket().get(), connection.events(), 0});
+  for (const auto &connection : pending_) polls.push_back({connection->socket().get(), connection->events(), 0});
 }
 
 std::int64_t Gate::next_time() const {
   std::int64_t next = resume_at_ != 0 ? resume_at_ : INT64_MAX;
-  for (const Connection &connection : pending_) next = std::min(next, connection.session().hello_until());
+  for (const auto &connection : pending_) next = std::min(next, connection->session().hello_until());
   return next;
 }
 

@@ -8,6 +8,7 @@
 #include <poll.h>
 
 #include <list>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,7 @@ class Gate {
       : listeners_(std::move(listeners)), key_(key), frame_limit_(frame_limit), most_pending_(most_pending) {}
 
   struct Arrival {
-    Connection connection;
+    std::unique_ptr<Connection> connection;
     Bytes first_message;
   };
   std::vector<Arrival> service(std::int64_t now);
@@ -40,8 +41,8 @@ class Gate {
   Key key_;
   std::size_t frame_limit_;
   std::size_t most_pending_;
-  std::list<Connection> pending_;  // oldest first
-  std::int64_t resume_at_ = 0;     // listeners rest until then, while the process is out of descriptors
+  std::list<std::unique_ptr<Connection>> pending_;  // oldest first
+  std::int64_t resume_at_ = 0;  // listeners rest until then, while the process is out of descriptors
   std::string trouble_;
   std::uint32_t other_version_ = 0;
 };

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "net/rank_list.h"
 
 namespace tutti::bootstrap {
 namespace {
@@ -27,18 +28,6 @@ std::vector<int> missing(const Round &round) {
 }
 
 }  // namespace
-
-std::string rank_list(std::span<const int> ranks) {
-  constexpr std::size_t kMostNamed = 8;  // keeps the line readable when half of a large job is missing
-  const std::size_t named = std::min(ranks.size(), kMostNamed);
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < named; ++i) {
-    if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
-    text += std::to_string(ranks[i]);
-  }
-  if (ranks.size() > named) text += fmt::format(" and {} more", ranks.size() - named);
-  return text;
-}
 
 struct Group::Shared {
   explicit Shared(int size) : ranks(size), round(fresh()) {}
@@ -109,7 +98,7 @@ Result<std::vector<std::byte>> Group::Member::allgather(std::span<const std::byt
     const int left = deadline.left_ms();
     if (left == 0)
       return shared_->break_group(
-          {Code::timeout, fmt::format("start-up deadline passed: {} did not arrive", rank_list(missing(*round)))});
+          {Code::timeout, fmt::format("start-up deadline passed: {} did not arrive", net::rank_list(missing(*round)))});
     if (left < 0) shared_->changed.wait(lock);
     else shared_->changed.wait_for(lock, std::chrono::milliseconds(left));
   }

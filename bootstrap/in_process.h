@@ -27,7 +27,4 @@ class Group {
   std::shared_ptr<Shared> shared_;
 };
 
-// "rank 3", "ranks 1, 4 and 5", "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 120 more": for errors that name who is missing.
-std::string rank_list(std::span<const int> ranks);
-
 }  // namespace tutti::bootstrap

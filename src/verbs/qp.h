@@ -62,7 +62,7 @@ struct QpOptions {
 
 class Qp {
  public:
-  // `port` must be a port of `device`, which outlives the QP.
+  // `port` must be a port of `device`, which outlives the QP and does not move.
   static Result<Qp> create(const Device &device, const PortOffer &port, const QpSetup &setup);
 
   Result<> to_init(std::uint16_t pkey_index, int access);

@@ -3,8 +3,10 @@
 // tutti-perf: how long a collective takes, and whether it is right. Under mpirun the ranks meet through MPI; under
 // tutti-run or torchrun without it. Exit status: 0, 1 for wrong values, 2 for a command line that makes no sense, 3 for
 // everything else.
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <optional>
 
 #include "tutti-perf/job.h"
@@ -40,13 +42,18 @@ std::optional<std::string> objection(const Job &job, const Options &options) {
   return std::nullopt;
 }
 
-Result<std::uint64_t> run(Job &job, const Options &options) {
-  std::unique_ptr<Probe> probe;
-  if (options.versus_limit) {
-    TUTTI_TRY(probe, Probe::open(job));
-  }
+// A file that cannot be written is found before the minutes of measuring, not after.
+Result<> writable(const std::string &path) {
+  if (path.empty()) return {};
+  errno = 0;
+  if (!std::ofstream(path, std::ios::app)) return fail_errno(Code::system, errno, "cannot write {}", path);
+  return {};
+}
+
+Result<std::uint64_t> run(Job &job, const Options &options, Probe *probe) {
   std::optional<Report> report;
   if (job.rank() == 0) {
+    TUTTI_TRY(writable(options.json));
     report.emplace(job, options);
     report->header();
     speaking = &*report;
@@ -54,7 +61,7 @@ Result<std::uint64_t> run(Job &job, const Options &options) {
   const Pattern pattern(options.collective->outcome, *options.type, *options.op, job.ranks(), job.rank(), options.root);
   std::uint64_t wrong = 0;
   for (const std::size_t bytes : options.sizes) {
-    TUTTI_TRY(const Point point, measure(job, options, pattern, probe.get(), bytes, tick));
+    TUTTI_TRY(const Point point, measure(job, options, pattern, probe, bytes, tick));
     wrong += point.wrong;
     if (report) report->row(point);
   }
@@ -69,16 +76,25 @@ int complain(int rank, const Error &error) {
   return kExitFailure;
 }
 
+// A wish that cannot be granted here, as all ranks found.
+int refuse(Job &job, const std::string &text) {
+  if (job.rank() == 0) fmt::print(stderr, "tutti-perf: {}\n", text);
+  static_cast<void>(job.finish());
+  return kExitUsage;
+}
+
 int run_all(const Options &options, const Launch &launch, const Environment &environment) {
   prepare_environment(options, environment);
   Result<std::unique_ptr<Job>> job = Job::start(launch);
   if (!job) return complain(launch.rank, job.error());
-  if (const std::optional<std::string> text = objection(**job, options)) {
-    if ((*job)->rank() == 0) fmt::print(stderr, "tutti-perf: {}\n", *text);
-    static_cast<void>((*job)->finish());
-    return kExitUsage;
+  if (const std::optional<std::string> text = objection(**job, options)) return refuse(**job, *text);
+  std::unique_ptr<Probe> probe;
+  if (options.versus_limit) {
+    Result<std::unique_ptr<Probe>> opened = Probe::open(**job);
+    if (!opened) return refuse(**job, opened.error().text);
+    probe = *std::move(opened);
   }
-  const Result<std::uint64_t> wrong = run(**job, options);
+  const Result<std::uint64_t> wrong = run(**job, options, probe.get());
   if (!wrong) (*job)->abort(complain((*job)->rank(), wrong.error()));
   if (const Result<> ended = (*job)->finish(); !ended) return complain(launch.rank, ended.error());
   return *wrong > 0 ? kExitWrong : 0;

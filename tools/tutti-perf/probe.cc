@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstring>
 
 #include "base/clock.h"
@@ -16,9 +17,13 @@ namespace tutti::perf {
 namespace {
 
 constexpr std::size_t kCacheLine = 64;
-constexpr std::uint64_t kTrips = 300;                         // 0.1 to 0.2 ms a block
-constexpr std::size_t kBlockBytes = 4 * 1024 * 1024;          // 0.15 to 0.4 ms a block
-constexpr std::size_t kRingBytes = 1024 * 1024;               // four chunks of the largest size
+constexpr std::uint64_t kTrips = 300;                 // 0.1 to 0.2 ms a block
+constexpr std::size_t kBlockBytes = 4 * 1024 * 1024;  // 0.15 to 0.4 ms a block
+constexpr std::size_t kLargestChunk = 256 * 1024;
+constexpr std::size_t kSlots = 4;  // chunks in the ring: enough for both to work at once, few enough to stay cached
+constexpr std::size_t kRingBytes = kSlots * kLargestChunk;  // four chunks of the largest size
+constexpr int kFirstHandOffs = 10;
+constexpr std::size_t kSweeps = 3;                            // so that the first batches' blocks only have to refine
 constexpr std::int64_t kBlockNs = 2 * kNanosecondsPerSecond;  // a block that takes longer has lost its core
 
 // A counter alone in its line, and in its pair of lines, which some cores fetch together.
@@ -62,7 +67,7 @@ Result<std::unique_ptr<Probe>> Probe::open(Job &job) {
                 first.only_cpu);
   std::unique_ptr<Probe> probe(new Probe(job));
   TUTTI_TRY(probe->attach());
-  TUTTI_TRY(probe->sweep());
+  for (int i = 0; i < kFirstHandOffs; ++i) TUTTI_TRY(probe->block(Kind::hand_off));
   return probe;
 }
 
@@ -104,7 +109,7 @@ Result<> Probe::attach() {
 const std::vector<Probe::Way> &Probe::ways() {
   static const std::vector<Way> all = [] {
     std::vector<Way> made;
-    for (const std::size_t chunk : {64u * 1024, 256u * 1024})
+    for (const std::size_t chunk : {kLargestChunk / 4, kLargestChunk})
       for (const bool both : {false, true})
         for (const bool write : {false, true})
           for (const bool read : {false, true})
@@ -114,10 +119,12 @@ const std::vector<Probe::Way> &Probe::ways() {
   return all;
 }
 
-// A first look at everything, so that also the first point has a limit.
-Result<> Probe::sweep() {
-  for (int i = 0; i < 10; ++i) TUTTI_TRY(block(Kind::hand_off));
-  for (std::size_t i = 0; i < 3 * ways().size(); ++i) TUTTI_TRY(block(Kind::copy));
+Result<> Probe::look_at(std::size_t bytes) {
+  const std::size_t window = std::clamp(std::bit_ceil(bytes), kLargestChunk, kBlockBytes);
+  if (window == window_) return {};
+  window_ = window;
+  best_.one_way_bytes_per_us = best_.both_ways_bytes_per_us = 0;
+  for (std::size_t i = 0; i < kSweeps * ways().size(); ++i) TUTTI_TRY(block(Kind::copy));
   return {};
 }
 
@@ -152,7 +159,8 @@ bool Probe::hand_off() {
 // soon as there is one, as a mover that reduces or copies out of the ring would.
 bool Probe::copy(const Way &way) {
   const int rank = job_.rank();
-  const std::size_t slots = kRingBytes / way.chunk_bytes, total = kBlockBytes / way.chunk_bytes;
+  // A window smaller than a chunk still moves whole chunks.
+  const std::size_t total = kBlockBytes / way.chunk_bytes;
   // Counts go on from block to block, but the ring's slots are of this block's size: begin with an empty ring.
   const std::uint64_t out_before = chunks_[rank], in_before = chunks_[1 - rank];
   const bool writes = way.both || rank == 0, reads = way.both || rank == 1;
@@ -162,14 +170,14 @@ bool Probe::copy(const Way &way) {
   const std::int64_t start = now_ns();
   for (std::size_t i = 0; i < total; ++i) {
     if (writes) {
-      if (i >= slots && !wait_for(shared_->consumed[rank], out_before + i - slots + 1)) return false;
-      stream_copy(shared_->ring[rank] + i % slots * way.chunk_bytes, source_.get() + i * way.chunk_bytes,
+      if (i >= kSlots && !wait_for(shared_->consumed[rank], out_before + i - kSlots + 1)) return false;
+      stream_copy(shared_->ring[rank] + i % kSlots * way.chunk_bytes, source_.get() + i * way.chunk_bytes % window_,
                   way.chunk_bytes, way.write_past_cache);
       publish(shared_->written[rank], out_before + i + 1);
     }
     if (reads) {
       if (!wait_for(shared_->written[1 - rank], in_before + i + 1)) return false;
-      stream_copy(target_.get() + i * way.chunk_bytes, shared_->ring[1 - rank] + i % slots * way.chunk_bytes,
+      stream_copy(target_.get() + i * way.chunk_bytes % window_, shared_->ring[1 - rank] + i % kSlots * way.chunk_bytes,
                   way.chunk_bytes, way.read_past_cache);
       publish(shared_->consumed[1 - rank], in_before + i + 1);
     }

@@ -26,6 +26,9 @@ class Probe {
   Probe(const Probe &) = delete;
   Probe &operator=(const Probe &) = delete;
 
+  // Copies from now on are between buffers of about so many bytes (they fit some cache or none), and the best of other
+  // sizes is forgotten. Collective.
+  Result<> look_at(std::size_t bytes);
   // One block of a kind, a fraction of a millisecond. Collective.
   Result<> block(Kind kind);
   // The best seen so far; on rank 0.
@@ -41,7 +44,6 @@ class Probe {
 
   explicit Probe(Job &job) : job_(job) {}
   Result<> attach();
-  Result<> sweep();
   bool hand_off();
   bool copy(const Way &way);
   static const std::vector<Way> &ways();
@@ -50,6 +52,7 @@ class Probe {
   Shared *shared_ = nullptr;
   std::uint64_t sent_ = 0;        // hand-offs so far, equal on both ranks between blocks
   std::uint64_t chunks_[2] = {};  // chunks moved so far, by direction
+  std::size_t window_ = 0;        // bytes of source_ and target_ in use
   std::size_t next_way_ = 0;
   std::unique_ptr<std::byte[]> source_, target_;
   Physics best_;

@@ -149,6 +149,7 @@ Result<Times> Measurement::times(std::size_t library) {
 Result<Point> measure(Job &job, const Options &options, const Pattern &pattern, Probe *probe, std::size_t bytes,
                       Tick tick) {
   Measurement measurement(job, options, pattern, bytes);
+  if (probe != nullptr) TUTTI_TRY(probe->look_at(bytes));
   TUTTI_TRY(measurement.warm_up());
   TUTTI_TRY(const Plan plan, measurement.plan());
   for (std::size_t number = 0; number < plan.batches; ++number) {

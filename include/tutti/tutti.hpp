@@ -28,6 +28,9 @@
 #include "tutti/tutti.h"
 
 namespace tutti {
+// Part of the names that the linker sees, so that programs built against different versions of this header, and the
+// library's own types of the same names, never mix.
+inline namespace v0 {
 
 enum class Op : tutti_op { sum = TUTTI_SUM, prod = TUTTI_PROD, min = TUTTI_MIN, max = TUTTI_MAX };
 
@@ -275,6 +278,7 @@ class Comm {
 
 inline const char *version() { return tutti_version(); }
 
+}  // namespace v0
 }  // namespace tutti
 
 #endif

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 
 #include "base/check.h"
@@ -52,7 +53,7 @@ class Run {
   Expressions &expressions_;
   std::uint32_t blocks_;
   std::vector<Program> programs_;
-  std::vector<std::int32_t> runnable_;
+  std::deque<std::int32_t> runnable_;
   std::string flaw_;
 };
 
@@ -72,10 +73,11 @@ Run::Run(const Parameters &parameters, const std::vector<Schedule> &schedules, E
 }
 
 std::string Run::run() {
-  for (std::int32_t rank = parameters_.ranks - 1; rank >= 0; --rank) runnable_.push_back(rank);
+  // One step a turn keeps the ranks abreast of one another, and what is open short.
+  for (std::int32_t rank = 0; rank < parameters_.ranks; ++rank) runnable_.push_back(rank);
   while (!runnable_.empty() && flaw_.empty()) {
-    const std::int32_t rank = runnable_.back();
-    runnable_.pop_back();
+    const std::int32_t rank = runnable_.front();
+    runnable_.pop_front();
     advance(rank);
   }
   return flaw_.empty() ? stall() : flaw_;
@@ -92,11 +94,11 @@ std::size_t Run::blocker(std::int32_t rank) const {
 
 void Run::advance(std::int32_t rank) {
   Program &program = programs_[rank];
-  while (flaw_.empty() && program.next < program.steps->size() && blocker(rank) == kNone) {
-    if (!has_peer((*program.steps)[program.next])) local(rank, program.next);
-    else if (!meet(rank)) program.open.push_back(program.next);
-    ++program.next;
-  }
+  if (program.next == program.steps->size() || blocker(rank) != kNone) return;
+  if (!has_peer((*program.steps)[program.next])) local(rank, program.next);
+  else if (!meet(rank)) program.open.push_back(program.next);
+  ++program.next;
+  runnable_.push_back(rank);
 }
 
 // Whether the peer of the next step has already started the other end. Since all ranks start their steps in order, its

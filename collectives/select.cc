@@ -81,9 +81,12 @@ Choice select(const Situation &situation, const Overrides &overrides) {
 
 Result<Overrides> parse_overrides(std::string_view text) {
   Overrides overrides;
-  while (!text.empty()) {
-    const std::string_view part = text.substr(0, text.find(','));
-    text.remove_prefix(std::min(text.size(), part.size() + 1));
+  if (text.empty()) return overrides;
+  for (bool more = true; more;) {
+    const std::size_t comma = text.find(',');
+    const std::string_view part = text.substr(0, comma);
+    more = comma != std::string_view::npos;
+    if (more) text.remove_prefix(comma + 1);
     const std::size_t colon = part.find(':');
     if (colon == std::string_view::npos)
       return fail(Code::config, "TUTTI_ALGO: '{}' is not COLLECTIVE:ALGORITHM, as in allreduce:ring", part);

@@ -49,7 +49,7 @@ HWY_INLINE T arithmetic(T a, T b, const Compute &compute) {
 template <class T>
 HWY_INLINE bool before(T a, T b) {
   if constexpr (hwy::IsFloat<T>()) {
-    if (a == b) return __builtin_signbit(a) > __builtin_signbit(b);
+    if (a == b) return __builtin_signbit(a) != 0 && __builtin_signbit(b) == 0;
   }
   return a < b;
 }

@@ -13,7 +13,7 @@
 #include "bootstrap/callback.h"
 #include "bootstrap/environment.h"
 #include "bootstrap/in_process.h"
-#include "bootstrap/key.h"
+#include "bootstrap/job_key.h"
 #include "bootstrap/tcp_store.h"
 
 namespace tutti::api {

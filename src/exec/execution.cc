@@ -88,7 +88,7 @@ void Execution::bind_steps() {
 void Execution::start(const Binding &binding) {
   binding_ = binding;
   for (Peer &peer : peers_) {
-    peer.next_receive = 0;
+    peer.next_receive = peer.next_send = 0;
     peer.pending.clear();
     peer.head = 0;
     peer.holds.clear();
@@ -158,14 +158,16 @@ void Execution::release(std::uint32_t step, std::uint64_t to) {
 
 void Execution::advance_send(std::uint32_t step, std::uint64_t limit) {
   const PlanStep &plan_step = plan_.steps()[step];
-  if (plan_step.previous_send != kNoStep && done_[plan_step.previous_send] != total_[plan_step.previous_send]) return;
   Peer &peer = peers_[static_cast<std::size_t>(plan_step.peer_slot)];
+  const std::span<const std::uint32_t> order = plan_.sends(plan_.peers()[static_cast<std::size_t>(plan_step.peer_slot)]);
+  if (next_of(order, peer.next_send) != step) return;
   const std::byte *data = read_address(plan_step.step.source, source_offset_[step]);
   const std::uint64_t piece = mesh_.piece_bytes(total_[step], binding_.element_bytes);
   while (done_[step] < total_[step]) {
     const std::uint64_t bytes = std::min(piece, total_[step] - done_[step]);
     if (limit - done_[step] < bytes) return;  // the rest of the piece is not ready
-    const bool last = done_[step] + bytes == total_[step];
+    // The end of a staged transfer: its pieces may hold memory until they are acknowledged.
+    const bool last = done_[step] + bytes == total_[step] && mesh_.is_cut(total_[step]);
     const mesh::Sent sent = peer.sent >= peer.window_end
                                 ? mesh::Sent{}
                                 : mesh_.send(plan_step.step.peer, binding_.stream, {data + done_[step], bytes}, last);
@@ -187,7 +189,7 @@ void Execution::advance_send(std::uint32_t step, std::uint64_t limit) {
       ++holds_;
     }
   }
-  for (const std::uint32_t successor : plan_.successors(plan_step)) push(successor);  // the next send to this peer
+  if (const std::uint32_t next = next_of(order, peer.next_send); next != kNoStep) push(next);
 }
 
 void Execution::consume(const PlanStep &plan_step, std::uint32_t step, const std::byte *payload, std::size_t bytes) {
@@ -202,12 +204,14 @@ void Execution::consume(const PlanStep &plan_step, std::uint32_t step, const std
   else binding_.kernel(target, local, payload, count);
 }
 
-// The step that the next message of a peer belongs to. Empty steps send nothing, so they match nothing.
+// The step that the next message from or to a peer belongs to: messages match in order, and empty steps send none.
+std::uint32_t Execution::next_of(std::span<const std::uint32_t> order, std::uint32_t &cursor) const {
+  while (cursor < order.size() && done_[order[cursor]] == total_[order[cursor]]) ++cursor;
+  return cursor < order.size() ? order[cursor] : kNoStep;
+}
+
 std::uint32_t Execution::receive_step(Peer &peer, int slot) const {
-  const std::span<const std::uint32_t> order = plan_.receives(plan_.peers()[static_cast<std::size_t>(slot)]);
-  while (peer.next_receive < order.size() && done_[order[peer.next_receive]] == total_[order[peer.next_receive]])
-    ++peer.next_receive;
-  return peer.next_receive < order.size() ? order[peer.next_receive] : kNoStep;
+  return next_of(plan_.receives(plan_.peers()[static_cast<std::size_t>(slot)]), peer.next_receive);
 }
 
 void Execution::advance_receive(std::uint32_t step, std::uint64_t limit) {

@@ -69,7 +69,7 @@ class Execution {
     std::uint64_t end;  // released_[step] once that sequence is acknowledged
   };
   struct Peer {
-    std::uint32_t next_receive = 0;  // into the plan's receive order
+    std::uint32_t next_receive = 0, next_send = 0;  // into the plan's orders
     std::vector<Arrival> pending;    // not yet consumed, from `head`
     std::size_t head = 0;
     std::vector<Hold> holds;  // sent from user memory, not yet acknowledged, from `holds_head`
@@ -87,6 +87,7 @@ class Execution {
   void advance_receive(std::uint32_t step, std::uint64_t limit);
   void advance_local(std::uint32_t step, std::uint64_t limit);
   void consume(const PlanStep &plan_step, std::uint32_t step, const std::byte *payload, std::size_t bytes);
+  std::uint32_t next_of(std::span<const std::uint32_t> order, std::uint32_t &cursor) const;
   std::uint32_t receive_step(Peer &peer, int slot) const;
   void give_back(const Arrival &arrival);
   void finish_arrival(Peer &peer, int slot, Arrival &arrival);

@@ -90,8 +90,7 @@ Plan Plan::compile(const collectives::Schedule &schedule, int ranks, bool in_pla
   plan.scratch_vectors_ = schedule.scratch_vectors;
   plan.slot_of_rank_.assign(static_cast<std::size_t>(ranks), -1);
   Conflicts conflicts(schedule.blocks, schedule.scratch_vectors, in_place);
-  std::vector<std::vector<std::uint32_t>> followers(schedule.steps.size()), receives_of;
-  std::vector<std::uint32_t> last_send;
+  std::vector<std::vector<std::uint32_t>> followers(schedule.steps.size()), receives_of, sends_of;
 
   for (std::uint32_t i = 0; i < schedule.steps.size(); ++i) {
     PlanStep step;
@@ -106,19 +105,12 @@ Plan Plan::compile(const collectives::Schedule &schedule, int ranks, bool in_pla
       std::int32_t &slot = plan.slot_of_rank_[static_cast<std::size_t>(step.step.peer)];
       if (slot < 0) {
         slot = static_cast<std::int32_t>(plan.peers_.size());
-        plan.peers_.push_back({step.step.peer, 0, 0});
+        plan.peers_.push_back({step.step.peer, 0, 0, 0, 0});
         receives_of.emplace_back();
-        last_send.push_back(kNoStep);
+        sends_of.emplace_back();
       }
       step.peer_slot = slot;
-      const auto s = static_cast<std::size_t>(slot);
-      if (is_receive(step.step.kind)) {
-        receives_of[s].push_back(i);
-      } else {
-        step.previous_send = last_send[s];
-        if (last_send[s] != kNoStep) followers[last_send[s]].push_back(i);
-        last_send[s] = i;
-      }
+      (is_receive(step.step.kind) ? receives_of : sends_of)[static_cast<std::size_t>(slot)].push_back(i);
     }
     plan.steps_.push_back(step);
   }
@@ -131,9 +123,13 @@ Plan Plan::compile(const collectives::Schedule &schedule, int ranks, bool in_pla
     plan.successors_.insert(plan.successors_.end(), followers[i].begin(), followers[i].end());
   }
   for (std::size_t s = 0; s < plan.peers_.size(); ++s) {
-    plan.peers_[s].first_receive = static_cast<std::uint32_t>(plan.receive_order_.size());
-    plan.peers_[s].receives = static_cast<std::uint32_t>(receives_of[s].size());
+    PeerPlan &peer = plan.peers_[s];
+    peer.first_receive = static_cast<std::uint32_t>(plan.receive_order_.size());
+    peer.receives = static_cast<std::uint32_t>(receives_of[s].size());
+    peer.first_send = static_cast<std::uint32_t>(plan.send_order_.size());
+    peer.sends = static_cast<std::uint32_t>(sends_of[s].size());
     plan.receive_order_.insert(plan.receive_order_.end(), receives_of[s].begin(), receives_of[s].end());
+    plan.send_order_.insert(plan.send_order_.end(), sends_of[s].begin(), sends_of[s].end());
   }
   return plan;
 }

@@ -28,14 +28,14 @@ struct PlanStep {
   collectives::Step step;
   std::uint32_t first_edge = 0, edges = 0;
   std::uint32_t first_successor = 0, successors = 0;
-  std::uint32_t previous_send = kNoStep;  // of a send: the one before it to the same peer, which has to be posted first
   std::int32_t peer_slot = -1;            // index into peers()
 };
 
 struct PeerPlan {
   std::int32_t rank;
-  std::uint32_t first_receive,
-      receives;  // into receive_order(): steps in the order in which this peer's messages match
+  // Into the plan's orders: the steps in which messages from and to this peer match, in that order.
+  std::uint32_t first_receive, receives;
+  std::uint32_t first_send, sends;
 };
 
 class Plan {
@@ -53,6 +53,9 @@ class Plan {
   std::span<const std::uint32_t> receives(const PeerPlan &peer) const {
     return {receive_order_.data() + peer.first_receive, peer.receives};
   }
+  std::span<const std::uint32_t> sends(const PeerPlan &peer) const {
+    return {send_order_.data() + peer.first_send, peer.sends};
+  }
   // -1: this plan exchanges nothing with that rank.
   std::int32_t slot_of(std::int32_t rank) const { return slot_of_rank_[static_cast<std::size_t>(rank)]; }
 
@@ -63,7 +66,7 @@ class Plan {
   std::vector<Edge> edges_;
   std::vector<std::uint32_t> successors_;
   std::vector<PeerPlan> peers_;
-  std::vector<std::uint32_t> receive_order_;
+  std::vector<std::uint32_t> receive_order_, send_order_;
   std::vector<std::int32_t> slot_of_rank_;
 };
 

@@ -41,11 +41,13 @@ std::size_t Mesh::receive_window() const { return limits_.slots; }
 
 std::uint64_t Mesh::piece_bytes(std::uint64_t total, std::size_t element_bytes) const {
   if (total <= eager_bytes_) return total;
-  const std::uint64_t piece =
-      std::clamp((total + kPieces - 1) / kPieces, kMinPieceBytes, static_cast<std::uint64_t>(chunk_bytes_));
-  const std::uint64_t unit =
-      element_bytes % 64 == 0 ? element_bytes : 64 * (element_bytes % 2 == 0 || element_bytes == 1 ? 1 : element_bytes);
-  return std::max<std::uint64_t>(piece / unit, 1) * unit;
+  const std::uint64_t line = 64;
+  const std::uint64_t unit = line % element_bytes == 0 ? line : element_bytes;
+  const std::uint64_t most = std::max<std::uint64_t>(chunk_bytes_ / unit, 1) * unit;
+  const std::uint64_t wanted = std::clamp((total + kPieces - 1) / kPieces, kMinPieceBytes, most);
+  // Equal pieces, rounded up, so that no small rest follows the last full one.
+  const std::uint64_t pieces = (total + wanted - 1) / wanted;
+  return std::min(most, ((total + pieces - 1) / pieces + unit - 1) / unit * unit);
 }
 
 bool Mesh::room_to_post(const Peer &peer) const {
@@ -92,7 +94,7 @@ bool Mesh::post_eager(Peer &peer, const Stream &stream, link::Class message_clas
   return true;
 }
 
-Sent Mesh::send(int to, const Stream &stream, std::span<const std::byte> data, bool last) {
+Sent Mesh::send(int to, const Stream &stream, std::span<const std::byte> data, bool acknowledge) {
   Peer &peer = *peers_[static_cast<std::size_t>(to)];
   const bool staged = data.size() > eager_bytes_;
   if (!(staged ? peer.link.can_send_chunk() : peer.link.can_send(link::Class::collective))) learn_grants(peer);
@@ -101,12 +103,14 @@ Sent Mesh::send(int to, const Stream &stream, std::span<const std::byte> data, b
     return {};
   }
   const std::uint32_t sequence = peer.link.next_sequence();
-  if (staged) return post_chunk(peer, stream, data, last);
-  post_eager(peer, stream, link::Class::collective, link::Kind::data, 0, data);
+  // Only a device that takes user memory as it is makes anyone wait for acknowledgements.
+  const std::uint8_t flags = acknowledge && peer.rail->copies_at_post ? link::kAcknowledgeNow : 0;
+  if (staged) return post_chunk(peer, stream, data, flags);
+  post_eager(peer, stream, link::Class::collective, link::Kind::data, flags, data);
   return {.accepted = true, .holds_memory = false, .sequence = sequence};
 }
 
-Sent Mesh::post_chunk(Peer &peer, const Stream &stream, std::span<const std::byte> data, bool last) {
+Sent Mesh::post_chunk(Peer &peer, const Stream &stream, std::span<const std::byte> data, std::uint8_t flags) {
   const std::uint32_t sequence = peer.link.next_sequence();
   const std::uint32_t chunk = peer.link.next_chunk() % limits_.chunks;
   const bool holds = peer.rail->copies_at_post;
@@ -115,7 +119,7 @@ Sent Mesh::post_chunk(Peer &peer, const Stream &stream, std::span<const std::byt
   std::byte *front = holds ? peer.slots + static_cast<std::size_t>(sequence & peer.slot_mask) * peer.slot_stride
                            : bounce + kChunkHeaderOffset;
   auto *header = reinterpret_cast<link::Header *>(front);
-  header->flags = holds && last ? link::kAcknowledgeNow : 0;
+  header->flags = flags;
   header->communicator = stream.communicator;
   header->call = stream.call;
   header->signature = stream.signature;

@@ -73,13 +73,14 @@ class Mesh {
   int ranks() const { return static_cast<int>(peers_.size()); }
 
   // Sends one message of collective data: up to eager_bytes into the receive queue, more (up to a chunk) through
-  // staging. `last` asks the receiver to acknowledge at once if the memory is held.
-  Sent send(int peer, const Stream &stream, std::span<const std::byte> data, bool last);
+  // staging. `acknowledge` asks the receiver to do so at once, since this or an earlier piece is held.
+  Sent send(int peer, const Stream &stream, std::span<const std::byte> data, bool acknowledge);
   // A control message (at most kControlBytes of payload, copied).
   bool send_control(int peer, const Stream &stream, link::Kind kind, std::span<const std::byte> payload);
   static constexpr std::size_t kControlBytes = 480;
 
   // Into how large pieces a transfer of that many bytes is cut; whole elements each.
+  bool is_cut(std::uint64_t total) const { return total > eager_bytes_; }
   std::uint64_t piece_bytes(std::uint64_t total, std::size_t element_bytes) const;
 
   // Arrivals of all links, in order per link; 0 when there is none. Also moves credits, and what was waiting for them.
@@ -118,7 +119,7 @@ class Mesh {
   void post(Peer &peer, ibv_send_wr &request, bool wants_completion);
   bool post_eager(Peer &peer, const Stream &stream, link::Class message_class, link::Kind kind, std::uint8_t flags,
                   std::span<const std::byte> data);
-  Sent post_chunk(Peer &peer, const Stream &stream, std::span<const std::byte> data, bool last);
+  Sent post_chunk(Peer &peer, const Stream &stream, std::span<const std::byte> data, std::uint8_t flags);
   void write_grants(Peer &peer, bool signalled);
   bool room_to_post(const Peer &peer) const;
   bool take_completion(Rail &rail, const ibv_wc &completion, Record &record);

@@ -37,6 +37,14 @@ class QpTable {
 };
 
 struct Rail {
+  Rail() = default;
+  Rail(const Rail &) = delete;
+  Rail &operator=(const Rail &) = delete;
+  // A completion queue with unacknowledged events blocks its destruction for ever.
+  ~Rail() {
+    if (unacknowledged_events != 0) device->api().ack_cq_events(cq.get(), unacknowledged_events);
+  }
+
   const verbs::Device *device = nullptr;  // opened before the mesh, closed after it
   verbs::PortOffer port;
   std::uint8_t index = 0;

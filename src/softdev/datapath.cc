@@ -62,6 +62,8 @@ TUTTI_HOT bool begin_access(Qp &qp) {
 TUTTI_HOT void end_access(Qp &qp) { store_release(qp.slot->busy, ++qp.busy); }
 
 TUTTI_HOT bool local_range(Context &context, Qp &qp, const ibv_sge &sge, bool write) {
+  // Key 0 sends from any memory of this process: the device needs no registration to read it (docs/SOFTDEV.md).
+  if (sge.lkey == 0 && !write) return true;
   const std::uint32_t number = sge.lkey >> 8;
   if (number >= kMrSlots) return false;
   const MrSlot &mr = context.mr_slots()[number];

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Ranks as threads of one process, over the software device, through the real mesh and engine: what the C interface does
+// at start-up, without sockets. Each rank can have its own device options.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "comm/engine.h"
+#include "mesh/bringup.h"
+#include "softdev/softdev.h"
+
+namespace tutti::test {
+
+struct RankSetup {
+  Config config;
+  softdev::Options device;
+};
+
+inline Config default_config() { return *read_config({}, nullptr); }
+
+// One rank's stack, brought up step by step with the bytes of all ranks in between.
+class Rank {
+ public:
+  Rank(int rank, int ranks, RankSetup setup) : rank_(rank), ranks_(ranks), setup_(std::move(setup)) {}
+
+  Result<std::vector<verbs::PortOffer>> offers() {
+    software_ = softdev::Instance::create(setup_.device);
+    TUTTI_TRY(verbs::Devices found, verbs::open_devices(software_->api(), verbs::DeviceKind::software, {.host = "test"}));
+    devices_ = std::move(found.opened);
+    return verbs::select_offers(pointers(), "auto");
+  }
+  Result<std::vector<std::byte>> announce(const std::vector<std::vector<verbs::PortOffer>> &offers) {
+    mesh::BringupOptions options = mesh::bringup_options(setup_.config);
+    options.rank = rank_;
+    options.ranks = ranks_;
+    options.devices = pointers();
+    options.offers = offers;
+    TUTTI_TRY(bringup_, mesh::Bringup::create(std::move(options)));
+    return bringup_->announcement();
+  }
+  Result<> connect(const std::vector<std::byte> &announcements, control::Control *control = nullptr) {
+    TUTTI_TRY(auto mesh, bringup_->connect(announcements));
+    comm::Setting setting = {.window_bytes = static_cast<std::uint32_t>(setup_.config.early_bytes)};
+    TUTTI_TRY(setting.overrides, collectives::parse_overrides(setup_.config.algo));
+    TUTTI_TRY(engine_, comm::Engine::create(std::move(mesh), control, comm::wait_policy(2, setup_.config.spin_us)));
+    communicator_ = std::make_unique<comm::Communicator>(engine_->mesh(), 0, setting);
+    engine_->add(*communicator_);
+    return {};
+  }
+
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+  comm::Engine &engine() { return *engine_; }
+  comm::Communicator &communicator() { return *communicator_; }
+  Result<> run(const comm::Call &call) { return engine_->run(*communicator_, call); }
+
+ private:
+  std::vector<const verbs::Device *> pointers() const {
+    std::vector<const verbs::Device *> all;
+    for (const verbs::Device &device : devices_) all.push_back(&device);
+    return all;
+  }
+
+  int rank_, ranks_;
+  RankSetup setup_;
+  std::unique_ptr<softdev::Instance> software_;
+  std::vector<verbs::Device> devices_;
+  std::optional<mesh::Bringup> bringup_;
+  std::unique_ptr<comm::Engine> engine_;
+  std::unique_ptr<comm::Communicator> communicator_;
+};
+
+// Brings up `ranks` ranks one after the other in this thread.
+inline Result<std::vector<std::unique_ptr<Rank>>> bring_up(int ranks, const std::function<RankSetup(int)> &setup) {
+  std::vector<std::unique_ptr<Rank>> all;
+  std::vector<std::vector<verbs::PortOffer>> offers;
+  std::vector<std::byte> announcements;
+  for (int r = 0; r < ranks; ++r) {
+    all.push_back(std::make_unique<Rank>(r, ranks, setup(r)));
+    TUTTI_TRY(auto mine, all.back()->offers());
+    offers.push_back(std::move(mine));
+  }
+  for (auto &rank : all) {
+    TUTTI_TRY(const auto mine, rank->announce(offers));
+    announcements.insert(announcements.end(), mine.begin(), mine.end());
+  }
+  for (auto &rank : all) TUTTI_TRY(rank->connect(announcements));
+  return all;
+}
+
+// Runs body(rank) on a thread for each rank, and waits for all.
+inline void on_each(std::vector<std::unique_ptr<Rank>> &ranks, const std::function<void(Rank &)> &body) {
+  std::vector<std::thread> threads;
+  for (auto &rank : ranks) threads.emplace_back([&body, &rank] { body(*rank); });
+  for (std::thread &thread : threads) thread.join();
+}
+
+}  // namespace tutti::test

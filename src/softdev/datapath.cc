@@ -420,7 +420,7 @@ TUTTI_HOT bool send_in_cell(Context &context, Qp &qp, const ibv_send_wr &wr) {
     end_access(qp);
     return false;
   }
-  std::memcpy(cell.payload, reinterpret_cast<const void *>(sge.addr), sge.length);
+  copy_small(cell.payload, reinterpret_cast<const void *>(sge.addr), sge.length);
   publish_cell(qp, cell, sge.length, CellKind::send,
                kFirst | kLast | ((wr.send_flags & IBV_SEND_SOLICITED) != 0 ? kSolicited : 0));
   end_access(qp);
@@ -630,7 +630,7 @@ TUTTI_HOT bool receive_cell(Context &context, Qp &qp, Watch &watched, std::uint6
   const ibv_sge &sge = queue.sges[static_cast<std::size_t>(index) * queue.max_sge];
   const std::uint32_t bytes = header_bytes(header);
   if (queue.entries[index].sges != 1 || sge.length < bytes || !local_range(context, qp, sge, true)) return false;
-  std::memcpy(reinterpret_cast<void *>(sge.addr), qp.cells[qp.receive_next % kCells].payload, bytes);
+  copy_small(reinterpret_cast<void *>(sge.addr), qp.cells[qp.receive_next % kCells].payload, bytes);
   const ibv_sge *sges;
   const ReceiveEntry taken = take(qp, &sges);
   advance(watched, qp);
@@ -803,9 +803,11 @@ int poll_cq(ibv_cq *handle, int capacity, ibv_wc *wc) {
     }
     if (++at == size) at = 0;
   }
-  // With messages coming all the time, the rest still gets its turn.
-  if (count == 0 || ++cq.since_attention >= 16) {
+  // Attention has its turn also with messages coming all the time, but not at every poll: a spinning poll should look
+  // at its QPs again soon.
+  if (++cq.since_attention >= 4) {
     if (!cq.attention.empty()) attend(cq);
+    cq.since_attention = 0;
     if (!cq.ready.empty() && count < capacity) count += report_ready(cq, capacity - count, wc + count);
   }
   return count;

@@ -783,11 +783,51 @@ void attend(Cq &cq) {
   }
 }
 
+// Completions that would be in the queue by now on a device that makes them as things happen. Only asked of queues that
+// are smaller than all that could complete into them: a well-sized queue costs nothing.
+std::uint32_t backlog(Cq &cq) {
+  std::uint32_t count = 0, shared = 0, shared_posted = 0;
+  for (const Watch &watched : cq.watches) {
+    Qp &qp = *watched.qp;
+    if (watched.header != &qp.cells[qp.receive_next % kCells].header || qp.cells == nullptr) continue;
+    std::uint32_t messages = 0;
+    for (std::uint64_t number = qp.receive_next; number < qp.receive_next + kCells; ++number) {
+      const std::uint64_t header = load_acquire(qp.cells[number % kCells].header);
+      if (header_number(header) != ((number + 1) & 0xffff)) break;
+      messages += (header & kLast) != 0;
+    }
+    if (qp.srq == nullptr) {
+      count += std::min(messages, qp.receives->posted());
+    } else {
+      shared += messages;
+      shared_posted = std::max(shared_posted, qp.receives->posted());
+    }
+  }
+  count += std::min(shared, shared_posted);
+  for (Qp *qp : cq.senders)
+    for (std::uint32_t i = qp->sq_scan; i != qp->sq_pushed && entry(*qp, i).cell_end <= qp->acked; ++i)
+      count += entry(*qp, i).signaled;
+  return count;
+}
+
+// False where the queue has failed.
+bool within_capacity(Cq &cq) {
+  if (cq.failed) return false;
+  if (backlog(cq) <= static_cast<std::uint32_t>(cq.cqe)) return true;
+  cq.failed = true;
+  context_of(&cq).raise(IBV_EVENT_CQ_ERR, static_cast<ibv_cq *>(&cq));
+  for (const Watch &watched : cq.watches) enter_error(*watched.qp);
+  for (Qp *qp : cq.senders) enter_error(*qp);
+  return false;
+}
+
 template <bool kSlow>
 int poll_cq(ibv_cq *handle, int capacity, ibv_wc *wc) {
   Cq &cq = *static_cast<Cq *>(handle);
   if constexpr (kSlow)
-    if (cq.failed || context_of(&cq).world.post_fault("poll_cq", context_of(&cq), nullptr) != 0) return -1;
+    if (context_of(&cq).world.post_fault("poll_cq", context_of(&cq), nullptr) != 0) return -1;
+  if (cq.can_overrun && !within_capacity(cq)) [[unlikely]]
+    return -1;
   int count = 0;
   if (!cq.ready.empty()) [[unlikely]]
     count = report_ready(cq, capacity, wc);

@@ -145,15 +145,13 @@ int get_cq_event(ibv_comp_channel *channel, ibv_cq **handle, void **cq_context) 
     if (cq == nullptr) {
       // Something came and went, or it was for a CQ that is not armed. Others still count on a wake-up.
       if (armed_cq(context, false) == nullptr) continue;
-      store(context.self->header().sleeping, 1u);
-      full_barrier_everywhere(context);
+      sleep_now(context);
       cq = armed_cq(context, true);
       if (cq == nullptr) continue;
     }
     cq->armed = false;
     if (armed_cq(context, false) != nullptr) {
-      store(context.self->header().sleeping, 1u);
-      full_barrier_everywhere(context);
+      sleep_now(context);
       if (armed_cq(context, true) != nullptr) wake_self(context);
     }
     std::lock_guard lock(context.events_mutex);

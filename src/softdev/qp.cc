@@ -157,8 +157,8 @@ void reset(Qp &qp) {
   qp.peer.reset();
   qp.peer_word = 0;
   qp.send_next = qp.acked = qp.send_position = qp.freed_position = 0;
-  qp.sq_head = qp.sq_pushed = qp.sq_scan = qp.sq_tail = 0;
-  qp.receive_next = qp.receive_position = qp.published = 0;
+  qp.sq_head = qp.sq_pushed = qp.sq_scan = qp.sq_tail = qp.signaled_end = 0;
+  qp.receive_next = qp.receive_position = 0;
   qp.assembling = qp.receive_stopped = qp.sends_stopped = qp.last_wqe_raised = qp.draining = false;
   qp.rnr_until_ns = qp.unreachable_since_ns = 0;
   qp.rnr_count = 0;

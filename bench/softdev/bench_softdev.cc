@@ -263,7 +263,7 @@ void copy_limit(benchmark::State &state, bool stream) {
   pin(0);
   for (auto _ : state) {
     if (stream) {
-      copy_to_peer(b.memory + (2 << 20), a.memory + (2 << 20), bytes);
+      copy_stream(b.memory + (2 << 20), a.memory + (2 << 20), bytes);
       copy_fence();
     } else {
       std::memcpy(b.memory + (2 << 20), a.memory + (2 << 20), bytes);
@@ -308,7 +308,7 @@ void write_and_read(benchmark::State &state, bool stream) {
   for (auto _ : state) {
     const std::int64_t start = now_ns();
     if (stream) {
-      copy_to_peer(b.memory + (2 << 20), a.memory + (2 << 20), bytes);
+      copy_stream(b.memory + (2 << 20), a.memory + (2 << 20), bytes);
       copy_fence();
     } else {
       std::memcpy(b.memory + (2 << 20), a.memory + (2 << 20), bytes);
@@ -328,13 +328,8 @@ BENCHMARK(empty_poll)->Arg(1)->Arg(8)->Arg(32);
 BENCHMARK_CAPTURE(copy_limit, memcpy, false)->Arg(64 << 10)->Arg(1 << 20);
 BENCHMARK_CAPTURE(copy_limit, stream, true)->Arg(64 << 10)->Arg(1 << 20);
 BENCHMARK(write_rate)->Arg(64 << 10)->Arg(1 << 20);
-BENCHMARK_CAPTURE(write_and_read, memcpy, false)
-    ->Arg(32 << 10)
-    ->Arg(64 << 10)
-    ->Arg(256 << 10)
-    ->Arg(1 << 20)
-    ->UseRealTime();
-BENCHMARK_CAPTURE(write_and_read, stream, true)->Arg(64 << 10)->Arg(256 << 10)->Arg(1 << 20)->UseRealTime();
+BENCHMARK_CAPTURE(write_and_read, memcpy, false)->RangeMultiplier(4)->Range(4 << 10, 1 << 20)->UseRealTime();
+BENCHMARK_CAPTURE(write_and_read, stream, true)->RangeMultiplier(4)->Range(4 << 10, 1 << 20)->UseRealTime();
 
 }  // namespace
 }  // namespace tutti::softdev

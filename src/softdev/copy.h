@@ -6,6 +6,7 @@
 // not ordered by release.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -57,30 +58,34 @@ __attribute__((always_inline)) inline void copy_small(void *to, const void *from
   }
 }
 
-inline void copy_to_peer(std::byte *to, const void *from, std::size_t bytes) {
+// Past the caches. To be followed by copy_fence().
+inline void copy_stream(std::byte *to, const void *from, std::size_t bytes) {
 #ifdef TUTTI_SOFTDEV_STREAM
-  if (bytes >= kStreamBytes) {
-    const std::byte *source = static_cast<const std::byte *>(from);
-    const std::size_t lead = (64 - reinterpret_cast<std::uintptr_t>(to) % 64) % 64;
-    std::memcpy(to, source, lead);
-    to += lead;
-    source += lead;
-    bytes -= lead;
-    for (; bytes >= 64; bytes -= 64, to += 64, source += 64) {
-      _mm_prefetch(reinterpret_cast<const char *>(source + 512), _MM_HINT_T0);
-      const __m128i *in = reinterpret_cast<const __m128i *>(source);
-      __m128i *out = reinterpret_cast<__m128i *>(to);
-      const __m128i a = _mm_loadu_si128(in), b = _mm_loadu_si128(in + 1), c = _mm_loadu_si128(in + 2),
-                    d = _mm_loadu_si128(in + 3);
-      _mm_stream_si128(out, a);
-      _mm_stream_si128(out + 1, b);
-      _mm_stream_si128(out + 2, c);
-      _mm_stream_si128(out + 3, d);
-    }
-    from = source;
+  const std::byte *source = static_cast<const std::byte *>(from);
+  const std::size_t lead = std::min<std::size_t>((64 - reinterpret_cast<std::uintptr_t>(to) % 64) % 64, bytes);
+  std::memcpy(to, source, lead);
+  to += lead;
+  source += lead;
+  bytes -= lead;
+  for (; bytes >= 64; bytes -= 64, to += 64, source += 64) {
+    _mm_prefetch(reinterpret_cast<const char *>(source + 512), _MM_HINT_T0);
+    const __m128i *in = reinterpret_cast<const __m128i *>(source);
+    __m128i *out = reinterpret_cast<__m128i *>(to);
+    const __m128i a = _mm_loadu_si128(in), b = _mm_loadu_si128(in + 1), c = _mm_loadu_si128(in + 2),
+                  d = _mm_loadu_si128(in + 3);
+    _mm_stream_si128(out, a);
+    _mm_stream_si128(out + 1, b);
+    _mm_stream_si128(out + 2, c);
+    _mm_stream_si128(out + 3, d);
   }
+  from = source;
 #endif
   std::memcpy(to, from, bytes);
+}
+
+inline void copy_to_peer(std::byte *to, const void *from, std::size_t bytes) {
+  if (bytes >= kStreamBytes) copy_stream(to, from, bytes);
+  else std::memcpy(to, from, bytes);
 }
 
 inline void copy_fence() {

@@ -76,7 +76,8 @@ std::size_t arena_range(bool stepped) {
   if (stepped) return std::size_t{2} << 30;
   const std::size_t memory =
       static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE));
-  return std::bit_ceil(std::max(memory, std::size_t{4} << 30));
+  // With the arenas of 128 ranks mapped, half of the address space is left.
+  return std::clamp(std::bit_ceil(memory), std::size_t{4} << 30, std::size_t{512} << 30);
 }
 
 Heap::Heap(Endpoint &arena) : arena_(arena) { free_[kHeapStart] = arena.range() - kHeapStart; }

@@ -31,6 +31,9 @@ constexpr std::uint32_t kRnrTimer10us[32] = {65536, 1,    2,    3,    4,    6,  
 // reply, is not fetched while the reply is under way (some 600 ns at worst, of polls of 5 to 10 ns).
 constexpr std::uint32_t kAttentionPolls = 16;
 
+// Polls in a row that one QP may answer before another comes first.
+constexpr std::uint32_t kStreak = 32;
+
 TUTTI_HOT void compiler_barrier() { asm volatile("" ::: "memory"); }
 
 void full_fence() {
@@ -825,7 +828,15 @@ int poll_cq(ibv_cq *handle, int capacity, ibv_wc *wc) {
     const std::uint64_t header = load(*watches[at].header);
     if (((header ^ watches[at].expected) & 0xffff) == 0) {
       const int more = receive<kSlow>(watches[at], capacity - count, wc + count);
-      if (more > 0) cq.last = at;
+      // A QP that never runs dry must not keep the others waiting behind polls of small capacity.
+      if (more > 0) {
+        cq.streak = at == cq.last ? cq.streak + 1 : 0;
+        cq.last = at;
+        if (cq.streak >= kStreak) {
+          cq.streak = 0;
+          cq.last = at + 1 == size ? 0 : at + 1;
+        }
+      }
       count += more;
     }
     if (++at == size) at = 0;

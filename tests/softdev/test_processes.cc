@@ -102,9 +102,6 @@ Shape sleeping() {
   return shape;
 }
 
-// The descriptor becomes readable before get_cq_event finds nothing for it: it must not block there.
-void no_blocking(Side &side) { fcntl(side.channel->fd, F_SETFL, O_NONBLOCK); }
-
 int ping_pong_asleep(Side &side, int rounds, bool first) {
   for (int i = 0; i < rounds; ++i) {
     if (first && side.post(1, side.sge(0, 8), IBV_WR_SEND, 0) != 0) return 1;
@@ -123,13 +120,11 @@ TEST(Sleeping, NoWakeUpIsLostBetweenTwoSleepers) {
   constexpr int kRounds = 3000;
   Child child([&](Child &parent) {
     Side side(shape);
-    no_blocking(side);
     for (int i = 0; i < 16; ++i) side.post_receive(i, 64, 64);
     join(side, parent);
     return ping_pong_asleep(side, kRounds, false);
   });
   Side side(shape);
-  no_blocking(side);
   for (int i = 0; i < 16; ++i) side.post_receive(i, 64, 64);
   join(side, child);
   EXPECT_EQ(ping_pong_asleep(side, kRounds, true), 0);
@@ -139,7 +134,6 @@ TEST(Sleeping, NoWakeUpIsLostBetweenTwoSleepers) {
 TEST(Sleeping, ASendsCompletionWakesItsSender) {
   Child child([&](Child &parent) {
     Side side(sleeping());
-    no_blocking(side);
     join(side, parent);
     parent.receive<char>();  // the sender is about to sleep
     usleep(20'000);
@@ -151,7 +145,6 @@ TEST(Sleeping, ASendsCompletionWakesItsSender) {
     return wc.status == IBV_WC_SUCCESS ? 0 : 1;
   });
   Side side(sleeping());
-  no_blocking(side);
   join(side, child);
   ASSERT_EQ(side.post(7, side.sge(0, 8)), 0);
   child.send('s');
@@ -167,7 +160,6 @@ TEST(Sleeping, TheRetryLimitWakesASleeperThoughNobodyAnswers) {
   shape.timeout = 12;  // 17 ms
   shape.retry_cnt = 1;
   Side a(shape), b(shape);
-  no_blocking(a);
   a.connect(b.name());
   ASSERT_EQ(a.post(1, a.sge(0, 8)), 0);
   EXPECT_EQ(sleep_for(a).status, IBV_WC_RETRY_EXC_ERR);
@@ -181,7 +173,6 @@ TEST(Death, AKilledPeerEndsSendsAndWakesASleeper) {
     return 0;
   });
   Side side(sleeping());
-  no_blocking(side);
   join(side, child);
   ASSERT_EQ(side.post(1, side.sge(0, 8)), 0);
   ASSERT_EQ(side.post(2, side.sge(0, 8), IBV_WR_SEND, 0), 0);

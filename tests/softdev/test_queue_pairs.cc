@@ -215,6 +215,31 @@ TEST(SendQueue, WhatThePeersRingCannotHoldWaitsInTheQueueAndIsReadFromTheUsersBu
   }
 }
 
+TEST(Polling, AQueuePairThatNeverRunsDryDoesNotStarveAnother) {
+  Side hub, busy, quiet;
+  ibv_qp *first = hub.qp;
+  hub.connect(busy.name());
+  busy.connect(hub.name());
+  hub.make_qp();
+  hub.connect(quiet.name());
+  quiet.connect(hub.name());
+  const std::uint32_t quiet_qpn = hub.qp->qp_num;
+  for (int i = 0; i < 8; ++i) hub.post_receive(1, 0, 64);
+  ASSERT_EQ(quiet.post(1, quiet.sge(0, 8)), 0);
+  bool seen = false;
+  for (int i = 0; i < 200 && !seen; ++i) {
+    ASSERT_EQ(busy.post(1, busy.sge(0, 8)), 0);
+    if (i == 0) {
+      ASSERT_EQ(busy.post(1, busy.sge(0, 8)), 0);
+    }
+    seen = hub.wait().qp_num == quiet_qpn;
+    hub.post_receive(1, 0, 64);
+    busy.drain(17);
+  }
+  EXPECT_TRUE(seen);
+  EXPECT_EQ(hub.v->destroy_qp(first), 0);
+}
+
 TEST(NotReady, TheSenderWaitsForAReceiveAndGetsThroughAfterTheTimer) {
   Shape shape;
   shape.min_rnr_timer = 14;  // 0.96 ms -> see the specification's table

@@ -17,9 +17,19 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
+// On a huge page's boundary, so that offsets aligned to one are addresses aligned to one.
 void *map_shared(int fd, std::size_t range) {
-  void *base = mmap(nullptr, range, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-  if (base == MAP_FAILED) return nullptr;
+  void *reserved = mmap(nullptr, range + kHugePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) return nullptr;
+  auto *start = static_cast<std::byte *>(reserved);
+  const std::size_t lead = (kHugePage - reinterpret_cast<std::uintptr_t>(start) % kHugePage) % kHugePage;
+  if (lead > 0) munmap(start, lead);
+  munmap(start + lead + range, kHugePage - lead);
+  void *base = mmap(start + lead, range, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
+  if (base == MAP_FAILED) {
+    munmap(start + lead, range);
+    return nullptr;
+  }
   madvise(base, range, MADV_DONTDUMP);  // a core file must not hold the peers' memory, nor terabytes of holes
   return base;
 }
@@ -66,7 +76,8 @@ std::size_t arena_range(bool stepped) {
   if (stepped) return std::size_t{2} << 30;
   const std::size_t memory =
       static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE));
-  return std::bit_ceil(std::max(memory, std::size_t{4} << 30));
+  // With the arenas of 128 ranks mapped, half of the address space is left.
+  return std::clamp(std::bit_ceil(memory), std::size_t{4} << 30, std::size_t{512} << 30);
 }
 
 Heap::Heap(Endpoint &arena) : arena_(arena) { free_[kHeapStart] = arena.range() - kHeapStart; }

@@ -199,6 +199,7 @@ class Thread final : public Service {
   Result<> take_gids();
   Result<> run();
   void watch_peer(const std::shared_ptr<Peer> &peer) override;
+  void forget_closed() override;
   void wake_at(std::int64_t time_ns) override;
 
  private:
@@ -383,6 +384,15 @@ void Thread::gone(int fd) {
   }
 }
 
+void Thread::forget_closed() {
+  std::lock_guard lock(watched_mutex_);
+  std::erase_if(watched_, [this](const std::shared_ptr<Peer> &peer) {
+    if (!peer->is_gone()) return false;
+    epoll_ctl(epoll_, EPOLL_CTL_DEL, peer->watch_fd, nullptr);
+    return true;
+  });
+}
+
 void Thread::wake_at(std::int64_t time_ns) {
   itimerspec when{};
   when.it_value = {static_cast<time_t>(time_ns / kNanosecondsPerSecond), time_ns % kNanosecondsPerSecond};
@@ -521,7 +531,8 @@ Result<std::unique_ptr<Service>> Service::start(Context &context) {
 
 Result<std::shared_ptr<Peer>> find_peer(Context &context, const Gid &gid, int sgid_index, int port) {
   std::lock_guard lock(context.peers_mutex);
-  std::erase_if(context.peers, [](const auto &known) { return known.second->is_gone(); });
+  if (std::erase_if(context.peers, [](const auto &known) { return known.second->is_gone(); }) > 0)
+    context.service->forget_closed();
   std::shared_ptr<Peer> peer;
   for (const auto &[known, candidate] : context.peers)
     if (known == gid) peer = candidate;

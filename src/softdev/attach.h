@@ -22,6 +22,8 @@ class Service {
   virtual ~Service() = default;
   // Reads as gone once the watched process is: peer->watch_fd.
   virtual void watch_peer(const std::shared_ptr<Peer> &peer) = 0;
+  // Lets go of peers whose context was closed while their process lives on.
+  virtual void forget_closed() = 0;
   // Wakes the context's sleeper at this time (of the steady clock); 0: not.
   virtual void wake_at(std::int64_t time_ns) = 0;
 };

@@ -6,6 +6,7 @@
 // not ordered by release.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -20,30 +21,71 @@ namespace tutti::softdev {
 // Below this, the data likely still fits into the reader's share of the caches and memcpy wins.
 inline constexpr std::size_t kStreamBytes = 64 << 10;
 
-inline void copy_to_peer(std::byte *to, const void *from, std::size_t bytes) {
-#ifdef TUTTI_SOFTDEV_STREAM
-  if (bytes >= kStreamBytes) {
-    const std::byte *source = static_cast<const std::byte *>(from);
-    const std::size_t lead = (64 - reinterpret_cast<std::uintptr_t>(to) % 64) % 64;
-    std::memcpy(to, source, lead);
-    to += lead;
-    source += lead;
-    bytes -= lead;
-    for (; bytes >= 64; bytes -= 64, to += 64, source += 64) {
-      _mm_prefetch(reinterpret_cast<const char *>(source + 512), _MM_HINT_T0);
-      const __m128i *in = reinterpret_cast<const __m128i *>(source);
-      __m128i *out = reinterpret_cast<__m128i *>(to);
-      const __m128i a = _mm_loadu_si128(in), b = _mm_loadu_si128(in + 1), c = _mm_loadu_si128(in + 2),
-                    d = _mm_loadu_si128(in + 3);
-      _mm_stream_si128(out, a);
-      _mm_stream_si128(out + 1, b);
-      _mm_stream_si128(out + 2, c);
-      _mm_stream_si128(out + 3, d);
-    }
-    from = source;
+// Up to 64 bytes without a call: two overlapping moves of the largest size that fits.
+__attribute__((always_inline)) inline void copy_small(void *to, const void *from, std::size_t bytes) {
+  struct Block {
+    std::uint64_t words[2];
+  };
+  auto *out = static_cast<unsigned char *>(to);
+  const auto *in = static_cast<const unsigned char *>(from);
+  const auto ends = [&]<class T>(T first) {
+    T last;
+    std::memcpy(&first, in, sizeof first);
+    std::memcpy(&last, in + bytes - sizeof last, sizeof last);
+    std::memcpy(out, &first, sizeof first);
+    std::memcpy(out + bytes - sizeof last, &last, sizeof last);
+  };
+  if (bytes == 8) {
+    std::uint64_t word;
+    std::memcpy(&word, in, 8);
+    std::memcpy(out, &word, 8);
+  } else if (bytes >= 32) {
+    Block first[2], last[2];
+    std::memcpy(first, in, 32);
+    std::memcpy(last, in + bytes - 32, 32);
+    std::memcpy(out, first, 32);
+    std::memcpy(out + bytes - 32, last, 32);
+  } else if (bytes >= 16) {
+    ends(Block{});
+  } else if (bytes >= 8) {
+    ends(std::uint64_t{});
+  } else if (bytes >= 4) {
+    ends(std::uint32_t{});
+  } else if (bytes >= 1) {
+    out[0] = in[0];
+    out[bytes / 2] = in[bytes / 2];
+    out[bytes - 1] = in[bytes - 1];
   }
+}
+
+// Past the caches. To be followed by copy_fence().
+inline void copy_stream(std::byte *to, const void *from, std::size_t bytes) {
+#ifdef TUTTI_SOFTDEV_STREAM
+  const std::byte *source = static_cast<const std::byte *>(from);
+  const std::size_t lead = std::min<std::size_t>((64 - reinterpret_cast<std::uintptr_t>(to) % 64) % 64, bytes);
+  std::memcpy(to, source, lead);
+  to += lead;
+  source += lead;
+  bytes -= lead;
+  for (; bytes >= 64; bytes -= 64, to += 64, source += 64) {
+    _mm_prefetch(reinterpret_cast<const char *>(source + 512), _MM_HINT_T0);
+    const __m128i *in = reinterpret_cast<const __m128i *>(source);
+    __m128i *out = reinterpret_cast<__m128i *>(to);
+    const __m128i a = _mm_loadu_si128(in), b = _mm_loadu_si128(in + 1), c = _mm_loadu_si128(in + 2),
+                  d = _mm_loadu_si128(in + 3);
+    _mm_stream_si128(out, a);
+    _mm_stream_si128(out + 1, b);
+    _mm_stream_si128(out + 2, c);
+    _mm_stream_si128(out + 3, d);
+  }
+  from = source;
 #endif
   std::memcpy(to, from, bytes);
+}
+
+inline void copy_to_peer(std::byte *to, const void *from, std::size_t bytes) {
+  if (bytes >= kStreamBytes) copy_stream(to, from, bytes);
+  else std::memcpy(to, from, bytes);
 }
 
 inline void copy_fence() {

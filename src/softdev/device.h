@@ -141,6 +141,7 @@ struct Qp : ibv_qp {
   std::uint64_t send_position = 0, freed_position = 0;
   std::uint64_t busy = 0;
   std::uint32_t sq_head = 0, sq_pushed = 0, sq_scan = 0, sq_tail = 0;  // free running; see send_completions
+  std::uint32_t signaled_end = 0;                                      // after the last signaled one
   std::uint32_t sq_depth = 0, sq_mask = 0;
   SendEntry *sends = nullptr;
   bool fence = true;
@@ -151,7 +152,7 @@ struct Qp : ibv_qp {
   // Receive side.
   Cell *cells = nullptr;
   std::byte *bytes = nullptr;
-  std::uint64_t receive_next = 0, receive_position = 0, published = 0;
+  std::uint64_t receive_next = 0, receive_position = 0;
   ReceiveQueue *receives = nullptr;  // the SRQ's or the own
   bool assembling = false;           // a message of several packets holds a receive
   std::uint32_t assembled = 0;
@@ -192,10 +193,12 @@ struct Watch {
 struct Cq : ibv_cq {
   std::vector<Watch> watches;  // QPs that receive here
   std::uint32_t last = 0;      // polling starts at the QP that last delivered
+  std::uint32_t streak = 0;
   std::uint32_t since_attention = 0;
-  std::vector<Qp *> attention;  // QPs whose sends or acknowledgements need looking after
+  std::vector<Qp *> attention;  // QPs whose sends need looking after
   std::vector<Qp *> ready;      // QPs with completions that no message brings
   std::vector<Qp *> senders;    // QPs that send here
+  bool urgent = false;          // a send waits for room: attention at every poll
   bool armed = false;
   bool can_overrun = false;
   bool failed = false;
@@ -250,8 +253,10 @@ void enter_error(Qp &qp);          // to ERR: outstanding work flushes, events a
 void mark_ready(Qp &qp);           // its CQs have something to report
 void wake_peer(Qp &qp);            // after a store that the peer may sleep for
 void wake_self(Context &context);  // if its user sleeps
+bool wants_sends(const Qp &qp);    // sleeps until its sends were consumed
 void watch(Qp &qp);                // sets or clears the place a poll looks at
 bool has_work(Cq &cq);             // a poll would find something
+void sleep_now(Context &context);  // from here on, peers wake this context
 void full_barrier_everywhere(Context &context);
 void resume_sends(Qp &qp);  // SQD -> RTS, or the peer may be there now
 void begin_drain(Qp &qp);   // IBV_EVENT_SQ_DRAINED when what was pushed is acknowledged

@@ -35,8 +35,7 @@ bool readable(int fd) {
   return ::poll(&entry, 1, 0) == 1;
 }
 
-// The armed CQ a wake-up is for. A wake-up without work (the message was polled already) is delivered too, as verbs
-// allow, but only when no armed CQ has work.
+// An armed CQ: one with work, or just any.
 Cq *armed_cq(Context &context, bool with_work) {
   for (Cq *cq : context.all_cqs)
     if (cq->armed && (!with_work || has_work(*cq))) return cq;
@@ -142,18 +141,13 @@ int get_cq_event(ibv_comp_channel *channel, ibv_cq **handle, void **cq_context) 
     std::uint64_t wakes;
     if (read(channel->fd, &wakes, sizeof wakes) != sizeof wakes) return -1;
     Cq *cq = armed_cq(context, true);
-    if (cq == nullptr) {
-      // Something came and went, or it was for a CQ that is not armed. Others still count on a wake-up.
-      if (armed_cq(context, false) == nullptr) continue;
-      store(context.self->header().sleeping, 1u);
-      full_barrier_everywhere(context);
-      cq = armed_cq(context, true);
-      if (cq == nullptr) continue;
-    }
+    // What woke us may have been polled already. That is an event without a completion, as verbs allow it; to block
+    // here would betray a caller who saw the descriptor readable.
+    if (cq == nullptr) cq = armed_cq(context, false);
+    if (cq == nullptr) continue;
     cq->armed = false;
     if (armed_cq(context, false) != nullptr) {
-      store(context.self->header().sleeping, 1u);
-      full_barrier_everywhere(context);
+      sleep_now(context);
       if (armed_cq(context, true) != nullptr) wake_self(context);
     }
     std::lock_guard lock(context.events_mutex);

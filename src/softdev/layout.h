@@ -79,15 +79,17 @@ constexpr std::uint64_t make_word(bool takes, int state, std::uint32_t qpn, std:
 struct alignas(64) QpSlot {
   // Line 0: changes with the QP's state only, so that peers keep it cached. `word` is stored last.
   std::uint64_t word;
+  std::uint64_t failure;  // 0, or wc status << 56 | number of the peer's cell that could not be taken
   std::uint64_t ring_offset;
   std::uint32_t dest_qpn;
   std::uint32_t rq_psn;
   std::uint16_t access;
   std::uint8_t rnr_retry;
   std::uint8_t dest_gid[16];
-  // Line 1: what the peer's sender waits for, where no message carries it.
-  alignas(64) std::uint64_t consumed;  // cells of this QP's ring taken so far
-  std::uint64_t failure;               // 0, or wc status << 56 | number of the cell that failed
+  // Line 1: cells of this QP's ring taken so far. Stored at every poll that takes some, read by the peer only when it
+  // wants a completion or room and no message has brought the count: read at every poll, the line would travel with
+  // every message.
+  alignas(64) std::uint64_t consumed;
   // Line 2: odd while this QP's owner touches its peer's memory (see quiesce in qp.cc).
   alignas(64) std::uint64_t busy;
 };
@@ -102,6 +104,12 @@ struct alignas(64) MrSlot {
   std::uint32_t pd;
 };
 
+enum Sleep : std::uint32_t {
+  kAwake = 0,
+  kForMessages = 1,  // and errors
+  kForSends = 2,     // and the consumption of what it has sent
+};
+
 struct ArenaHeader {
   std::uint64_t magic;
   std::uint32_t version;
@@ -114,7 +122,7 @@ struct ArenaHeader {
     std::uint64_t subnet;  // a hash of the port's subnet
     std::uint32_t type;    // verbs::GidEntry::Type
   } gids[kMaxGids];
-  alignas(64) std::uint32_t sleeping;  // the owner waits for its event fd: whoever stores something for it wakes it
+  alignas(64) std::uint32_t sleeping;  // a Sleep: whoever stores something that the owner sleeps for wakes it
   alignas(64) QpSlot qps[kQpSlots];
   MrSlot mrs[kMrSlots];
 };

@@ -4,6 +4,7 @@
 // that may be in the middle of an access.
 #include <sched.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -156,8 +157,8 @@ void reset(Qp &qp) {
   qp.peer.reset();
   qp.peer_word = 0;
   qp.send_next = qp.acked = qp.send_position = qp.freed_position = 0;
-  qp.sq_head = qp.sq_pushed = qp.sq_scan = qp.sq_tail = 0;
-  qp.receive_next = qp.receive_position = qp.published = 0;
+  qp.sq_head = qp.sq_pushed = qp.sq_scan = qp.sq_tail = qp.signaled_end = 0;
+  qp.receive_next = qp.receive_position = 0;
   qp.assembling = qp.receive_stopped = qp.sends_stopped = qp.last_wqe_raised = qp.draining = false;
   qp.rnr_until_ns = qp.unreachable_since_ns = 0;
   qp.rnr_count = 0;
@@ -167,6 +168,22 @@ void reset(Qp &qp) {
 }
 
 void forget(std::vector<Qp *> &list, Qp *qp) { std::erase(list, qp); }
+
+// Whether more can complete into this queue than it holds.
+void judge_capacity(Cq &cq) {
+  std::uint64_t most = 0;
+  std::vector<const ReceiveQueue *> shared;
+  for (const Qp *qp : cq.senders) most += qp->sq_depth;
+  for (const Watch &watched : cq.watches) {
+    const ReceiveQueue *queue = watched.qp->receives;
+    if (watched.qp->srq != nullptr) {
+      if (std::find(shared.begin(), shared.end(), queue) != shared.end()) continue;
+      shared.push_back(queue);
+    }
+    most += queue->depth;
+  }
+  cq.can_overrun = most > static_cast<std::uint64_t>(cq.cqe);
+}
 
 void add_to_cqs(Qp &qp) {
   Cq &send_cq = *static_cast<Cq *>(qp.send_cq);
@@ -179,6 +196,7 @@ void add_to_cqs(Qp &qp) {
   for (Cq *cq : {&send_cq, &recv_cq}) {
     cq->attention.reserve(cq->watches.size() + cq->senders.size());
     cq->ready.reserve(cq->watches.size() + cq->senders.size());
+    judge_capacity(*cq);
   }
 }
 
@@ -193,6 +211,7 @@ void remove_from_cqs(Qp &qp) {
   for (Cq *cq : {&send_cq, &recv_cq}) {
     forget(cq->attention, &qp);
     forget(cq->ready, &qp);
+    judge_capacity(*cq);
   }
 }
 

@@ -26,7 +26,7 @@ struct Name {
   std::uint64_t private_address;
 };
 
-struct Setup {
+struct Shape {
   Options options;
   std::size_t bytes = 1 << 20;
   std::uint32_t send_wr = 64;
@@ -45,21 +45,21 @@ struct Setup {
 
 class Side {
  public:
-  explicit Side(Setup setup = {}) : setup_(std::move(setup)) {
-    instance = Instance::create(setup_.options);
+  explicit Side(Shape shape = {}) : shape_(std::move(shape)) {
+    instance = Instance::create(shape_.options);
     v = &instance->api();
     context = v->open_device(v->get_device_list(v->implementation, nullptr)[0]);
     if (context == nullptr) ADD_FAILURE() << "open_device: " << std::strerror(errno);
     pd = v->alloc_pd(context);
-    if (setup_.channel) channel = v->create_comp_channel(context);
-    cq = v->create_cq(context, setup_.cqe, this, channel, 0);
-    arena = static_cast<std::byte *>(v->alloc_memory(context, setup_.bytes));
-    arena_mr = v->reg_mr(pd, arena, setup_.bytes, setup_.all_access);
-    memory.resize(setup_.bytes);
-    memory_mr = v->reg_mr(pd, memory.data(), setup_.bytes, setup_.all_access);
-    if (setup_.srq) {
+    if (shape_.channel) channel = v->create_comp_channel(context);
+    cq = v->create_cq(context, shape_.cqe, this, channel, 0);
+    arena = static_cast<std::byte *>(v->alloc_memory(context, shape_.bytes));
+    arena_mr = v->reg_mr(pd, arena, shape_.bytes, shape_.all_access);
+    memory.resize(shape_.bytes);
+    memory_mr = v->reg_mr(pd, memory.data(), shape_.bytes, shape_.all_access);
+    if (shape_.srq) {
       ibv_srq_init_attr attributes{};
-      attributes.attr = {setup_.srq_wr, 2, 0};
+      attributes.attr = {shape_.srq_wr, 2, 0};
       srq = v->create_srq(pd, &attributes);
     }
     make_qp();
@@ -69,7 +69,7 @@ class Side {
     if (srq != nullptr) v->destroy_srq(srq);
     v->dereg_mr(arena_mr);
     v->dereg_mr(memory_mr);
-    v->free_memory(context, arena, setup_.bytes);
+    v->free_memory(context, arena, shape_.bytes);
     v->destroy_cq(cq);
     if (channel != nullptr) v->destroy_comp_channel(channel);
     v->dealloc_pd(pd);
@@ -84,8 +84,8 @@ class Side {
     init.send_cq = init.recv_cq = cq;
     init.srq = srq;
     init.qp_type = IBV_QPT_RC;
-    init.sq_sig_all = setup_.signal_all;
-    init.cap = {setup_.send_wr, 64, 2, 2, 256};
+    init.sq_sig_all = shape_.signal_all;
+    init.cap = {shape_.send_wr, 64, 2, 2, 256};
     qp = v->create_qp(pd, &init);
   }
 
@@ -105,7 +105,7 @@ class Side {
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_INIT;
     attributes.port_num = 1;
-    attributes.qp_access_flags = static_cast<unsigned>(setup_.all_access);
+    attributes.qp_access_flags = static_cast<unsigned>(shape_.all_access);
     return v->modify_qp(qp, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
   }
   static constexpr int kRtrMask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
@@ -113,11 +113,11 @@ class Side {
   ibv_qp_attr rtr_attributes(const Name &peer) const {
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_RTR;
-    attributes.path_mtu = setup_.mtu;
+    attributes.path_mtu = shape_.mtu;
     attributes.dest_qp_num = peer.qpn;
     attributes.rq_psn = peer.psn;
     attributes.max_dest_rd_atomic = 1;
-    attributes.min_rnr_timer = setup_.min_rnr_timer;
+    attributes.min_rnr_timer = shape_.min_rnr_timer;
     attributes.ah_attr.is_global = 1;
     attributes.ah_attr.port_num = 1;
     attributes.ah_attr.grh.dgid = peer.gid;
@@ -130,9 +130,9 @@ class Side {
   int to_rts() {
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_RTS;
-    attributes.timeout = setup_.timeout;
-    attributes.retry_cnt = setup_.retry_cnt;
-    attributes.rnr_retry = setup_.rnr_retry;
+    attributes.timeout = shape_.timeout;
+    attributes.retry_cnt = shape_.retry_cnt;
+    attributes.rnr_retry = shape_.rnr_retry;
     attributes.sq_psn = psn;
     attributes.max_rd_atomic = 1;
     return v->modify_qp(
@@ -189,7 +189,7 @@ class Side {
     return wc;
   }
   // Everything there is now, after `polls` polls that bring nothing.
-  std::vector<ibv_wc> drain(int polls = 4) {
+  std::vector<ibv_wc> drain(int polls = 40) {
     std::vector<ibv_wc> all;
     ibv_wc wc[8];
     for (int empty = 0; empty < polls;) {
@@ -223,12 +223,12 @@ class Side {
   std::uint32_t psn = 0x1234;
 
  private:
-  Setup setup_;
+  Shape shape_;
 };
 
 struct Pair {
-  explicit Pair(const Setup &setup = {}) : a(setup), b(setup) { join(); }
-  Pair(const Setup &first, const Setup &second) : a(first), b(second) { join(); }
+  explicit Pair(const Shape &shape = {}) : a(shape), b(shape) { join(); }
+  Pair(const Shape &first, const Shape &second) : a(first), b(second) { join(); }
   void join() {
     a.connect(b.name());
     b.connect(a.name());

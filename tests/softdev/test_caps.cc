@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the device says it can do and enforces, faults, the stepped gear, memory, and the text of TUTTI_SOFTDEV.
+#include <fcntl.h>
+
+#include <thread>
+
+#include "rig.h"
+
+namespace tutti::softdev::test {
+namespace {
+
+TEST(Caps, AreReportedAndEnforced) {
+  Shape shape;
+  Caps &caps = shape.options.devices[0];
+  caps.max_qp = 2;
+  caps.max_mr = 3;
+  caps.max_cqe = 5000;
+  caps.max_qp_wr = 64;
+  caps.max_sge = 3;
+  caps.max_inline = 300;
+  caps.max_srq_wr = 64;
+  Side side(shape);
+  ibv_device_attr device;
+  ASSERT_EQ(side.v->query_device(side.context, &device), 0);
+  EXPECT_EQ(device.max_qp, 2);
+  EXPECT_EQ(device.max_mr, 3);
+  EXPECT_EQ(device.max_cqe, 5000);
+  EXPECT_EQ(device.max_qp_wr, 64);
+  EXPECT_EQ(device.max_sge, 3);
+  EXPECT_EQ(device.max_srq_wr, 64);
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = side.cq;
+  init.srq = side.srq;
+  init.qp_type = IBV_QPT_RC;
+  const auto attempt = [&](ibv_qp_cap cap) {
+    init.cap = cap;
+    errno = 0;
+    return side.v->create_qp(side.pd, &init);
+  };
+  EXPECT_EQ(attempt({65, 0, 1, 0, 0}), nullptr);
+  EXPECT_EQ(attempt({64, 0, 4, 0, 0}), nullptr);
+  EXPECT_EQ(attempt({64, 0, 1, 0, 301}), nullptr);
+  ibv_qp *second = attempt({10, 7, 3, 7, 300});
+  ASSERT_NE(second, nullptr);
+  EXPECT_GE(init.cap.max_send_wr, 10u);
+  EXPECT_EQ(init.cap.max_recv_wr, 0u) << "an SRQ's QP has no receive queue";
+  EXPECT_EQ(attempt({1, 0, 1, 0, 0}), nullptr);
+  EXPECT_EQ(errno, ENOMEM);
+  EXPECT_EQ(side.v->destroy_qp(second), 0);
+  EXPECT_EQ(side.v->create_cq(side.context, 5001, nullptr, nullptr, 0), nullptr);
+  ibv_mr *third = side.v->reg_mr(side.pd, side.memory.data(), 8, 0);
+  ASSERT_NE(third, nullptr);
+  EXPECT_EQ(side.v->reg_mr(side.pd, side.memory.data(), 8, 0), nullptr);
+  EXPECT_EQ(errno, ENOMEM);
+  EXPECT_EQ(side.v->dereg_mr(third), 0);
+  EXPECT_EQ(side.v->reg_mr(side.pd, side.memory.data(), 8, IBV_ACCESS_REMOTE_WRITE), nullptr) << "without local write";
+}
+
+TEST(Caps, ADeviceWithoutSrqsSaysSo) {
+  Shape shape;
+  shape.options.devices[0].srq = false;
+  shape.srq = false;
+  Side side(shape);
+  ibv_srq_init_attr attributes{};
+  attributes.attr = {8, 1, 0};
+  EXPECT_EQ(side.v->create_srq(side.pd, &attributes), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+}
+
+TEST(Caps, InlineIsRefusedBeyondWhatWasAskedForAndSentWithoutAKeyBelowIt) {
+  Pair pair;
+  pair.b.post_receive(1, 0, 4096);
+  ibv_sge keyless = pair.a.sge(0, 256);
+  keyless.lkey = 0;
+  ASSERT_EQ(pair.a.post(1, keyless, IBV_WR_SEND, IBV_SEND_INLINE | IBV_SEND_SIGNALED), 0);
+  EXPECT_EQ(pair.b.wait().byte_len, 256u);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(pair.a.post(1, pair.a.sge(0, 257), IBV_WR_SEND, IBV_SEND_INLINE), EINVAL);
+}
+
+TEST(Devices, SeveralDevicesPortsAndSparseGidTablesAreDescribed) {
+  const Result<Options> options = parse_options(
+      "device=first,port_active=0,gids=v1//v2 fd00::7;device=second,opens=0;device=third,port=1,mtu=1024,port=2,"
+      "subnet=west");
+  ASSERT_TRUE(options) << options.error().text;
+  const auto instance = Instance::create(*options);
+  const verbs::Api &v = instance->api();
+  int count = 0;
+  ibv_device **list = v.get_device_list(v.implementation, &count);
+  ASSERT_EQ(count, 3);
+  EXPECT_STREQ(list[0]->name, "first");
+  ibv_context *first = v.open_device(list[0]);
+  ASSERT_NE(first, nullptr);
+  ibv_port_attr port;
+  ASSERT_EQ(v.query_port(first, 1, &port), 0);
+  EXPECT_EQ(port.state, IBV_PORT_DOWN);
+  EXPECT_EQ(port.gid_tbl_len, 3);
+  EXPECT_EQ(port.link_layer, IBV_LINK_LAYER_ETHERNET);
+  verbs::GidEntry gids[4];
+  ASSERT_EQ(v.query_gids(first, 1, gids, 4), 2);
+  EXPECT_EQ(gids[0].index, 0u);
+  EXPECT_EQ(gids[0].type, verbs::GidEntry::Type::roce_v1);
+  EXPECT_EQ(gids[1].index, 2u);
+  EXPECT_EQ(gids[1].type, verbs::GidEntry::Type::roce_v2);
+  EXPECT_EQ(gids[1].gid.raw[15], 7);
+  EXPECT_EQ(v.open_device(list[0]), nullptr) << "a given address is taken by the first";
+  EXPECT_EQ(errno, EADDRINUSE);
+  EXPECT_EQ(v.close_device(first), 0);
+  EXPECT_EQ(v.open_device(list[1]), nullptr);
+  EXPECT_EQ(errno, EACCES);
+  ibv_context *third = v.open_device(list[2]);
+  ASSERT_NE(third, nullptr);
+  ASSERT_EQ(v.query_port(third, 1, &port), 0);
+  EXPECT_EQ(port.active_mtu, IBV_MTU_1024);
+  ASSERT_EQ(v.query_port(third, 2, &port), 0);
+  EXPECT_EQ(port.active_mtu, IBV_MTU_4096);
+  EXPECT_EQ(v.query_port(third, 3, &port), EINVAL);
+  EXPECT_EQ(v.close_device(third), 0);
+}
+
+TEST(OptionsText, SetsCapsAndFaultsAndNamesWhatItDoesNotUnderstand) {
+  const Result<Options> options = parse_options("max_qp=5,max_inline=0,srq=0,max_message=4096,fault=reg_mr:100:12");
+  ASSERT_TRUE(options) << options.error().text;
+  EXPECT_EQ(options->devices[0].max_qp, 5);
+  EXPECT_EQ(options->devices[0].max_inline, 0);
+  EXPECT_FALSE(options->devices[0].srq);
+  EXPECT_EQ(options->devices[0].max_message, 4096u);
+  ASSERT_EQ(options->faults.size(), 1u);
+  EXPECT_EQ(options->faults[0].call, "reg_mr");
+  EXPECT_EQ(options->faults[0].nth, 100u);
+  EXPECT_EQ(options->faults[0].error, 12);
+  EXPECT_EQ(parse_options("")->devices.size(), 1u);
+  for (const char *bad : {"max_qp", "max_qp=", "max_qp=-1", "max_qp=x", "colour=red", "mtu=1000", "srq=2",
+                          "fault=", "fault=a:0", "fault=a:1:2:3", "port=2", "device="}) {
+    const Result<Options> refused = parse_options(bad);
+    ASSERT_FALSE(refused) << bad;
+    EXPECT_EQ(refused.error().code, Code::config);
+    EXPECT_NE(refused.error().text.find(bad), std::string::npos) << refused.error().text;
+  }
+}
+
+TEST(Faults, TheNthCallFailsAndOnlyThat) {
+  Shape shape;
+  shape.options.faults = {{"create_qp", 2, EAGAIN}, {"post_send", 2, 0}, {"post_srq_recv", 2, EINTR}};
+  Side a(shape), b;
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = a.cq;
+  init.srq = a.srq;
+  init.qp_type = IBV_QPT_RC;
+  EXPECT_EQ(a.v->create_qp(a.pd, &init), nullptr);
+  EXPECT_EQ(errno, EAGAIN);
+  a.connect(b.name());
+  b.connect(a.name());
+  EXPECT_EQ(a.post_receive(1, 0, 8), 0);
+  EXPECT_EQ(a.post_receive(1, 0, 8), EINTR);
+  for (int i = 0; i < 3; ++i) b.post_receive(1, 0, 64);
+  EXPECT_EQ(a.post(1, a.sge(0, 8)), 0);
+  EXPECT_EQ(a.post(1, a.sge(0, 8)), ENOMEM);
+  EXPECT_EQ(a.post(1, a.sge(0, 8)), 0);
+  EXPECT_EQ(b.drain().size(), 2u);
+}
+
+TEST(Faults, TheNthSendBreaksItsQueuePair) {
+  Shape shape;
+  shape.options.faults = {{"qp_error", 2, 0}};
+  Pair pair(shape, Shape{});
+  for (int i = 0; i < 3; ++i) pair.b.post_receive(1, 0, 64);
+  ASSERT_EQ(pair.a.post(1, pair.a.sge(0, 8)), 0);
+  EXPECT_EQ(pair.b.drain().size(), 1u);
+  EXPECT_EQ(pair.a.drain().size(), 1u);
+  ASSERT_EQ(pair.a.post(2, pair.a.sge(0, 8)), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_WR_FLUSH_ERR);
+  ASSERT_EQ(pair.b.post(3, pair.b.sge(0, 8)), 0);
+  EXPECT_EQ(pair.b.wait().status, IBV_WC_RETRY_EXC_ERR);
+}
+
+TEST(Faults, ADeadDeviceRaisesItsEventAndRefusesFurtherCalls) {
+  Shape shape;
+  shape.options.faults = {{"device_fatal", 1, 0}};
+  Pair pair(shape, Shape{});
+  fcntl(pair.a.context->async_fd, F_SETFL, O_NONBLOCK);
+  pair.a.post(1, pair.a.sge(0, 8));
+  EXPECT_TRUE(pair.a.event(IBV_EVENT_QP_LAST_WQE_REACHED));
+  EXPECT_TRUE(pair.a.event(IBV_EVENT_DEVICE_FATAL));
+  EXPECT_EQ(pair.a.v->alloc_pd(pair.a.context), nullptr);
+  EXPECT_EQ(errno, EIO);
+  EXPECT_EQ(pair.a.state(), IBV_QPS_ERR);
+}
+
+TEST(Faults, APortGoesDownUnderTraffic) {
+  Shape shape;
+  shape.timeout = 8;
+  shape.retry_cnt = 0;
+  Shape faulty = shape;
+  faulty.options.faults = {{"port_down", 2, 0}};
+  Pair pair(faulty, shape);
+  fcntl(pair.a.context->async_fd, F_SETFL, O_NONBLOCK);
+  for (int i = 0; i < 3; ++i) pair.b.post_receive(1, 0, 64);
+  ASSERT_EQ(pair.a.post(1, pair.a.sge(0, 8)), 0);
+  EXPECT_EQ(pair.b.drain().size(), 1u);
+  EXPECT_EQ(pair.a.drain().size(), 1u);
+  ASSERT_EQ(pair.a.post(2, pair.a.sge(0, 8)), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_TRUE(pair.a.event(IBV_EVENT_PORT_ERR));
+  ibv_port_attr port;
+  ASSERT_EQ(pair.a.v->query_port(pair.a.context, 1, &port), 0);
+  EXPECT_EQ(port.state, IBV_PORT_DOWN);
+  EXPECT_TRUE(pair.b.drain().empty());
+}
+
+std::int64_t virtual_time(void *user) { return *static_cast<std::int64_t *>(user); }
+
+// What each poll of a stepped exchange of 200 messages brought.
+std::vector<int> stepped_run(std::uint64_t seed, std::vector<unsigned char> *gid) {
+  std::int64_t time = 1;
+  Shape shape;
+  shape.options.stepped = true;
+  shape.options.seed = seed;
+  shape.options.clock_ns = virtual_time;
+  shape.options.clock_user = &time;
+  shape.srq_wr = 256;
+  Pair pair(shape);
+  const Name name = pair.a.name();
+  gid->assign(name.gid.raw, name.gid.raw + 16);
+  for (int i = 0; i < 200; ++i) pair.b.post_receive(1, 0, 64);
+  std::vector<int> trace;
+  int received = 0, sent = 0;
+  while (received < 200) {
+    if (sent < 200 && pair.a.post(1, pair.a.sge(0, 8)) == 0) ++sent;
+    ibv_wc wc[4];
+    trace.push_back(ibv_poll_cq(pair.b.cq, 4, wc));
+    received += trace.back();
+    trace.push_back(ibv_poll_cq(pair.a.cq, 4, wc));
+  }
+  return trace;
+}
+
+TEST(Stepped, EqualSeedsRepeatToTheBitAndOthersDiffer) {
+  std::vector<unsigned char> gid[3];
+  const std::vector<int> first = stepped_run(7, &gid[0]), again = stepped_run(7, &gid[1]),
+                         other = stepped_run(8, &gid[2]);
+  EXPECT_EQ(first, again);
+  EXPECT_EQ(gid[0], gid[1]);
+  EXPECT_NE(first, other);
+  EXPECT_NE(std::count(first.begin(), first.end(), 0), 0) << "some polls see nothing although something is there";
+}
+
+TEST(Stepped, TimersFollowTheVirtualClock) {
+  std::int64_t time = 1;
+  Shape shape;
+  shape.options.stepped = true;
+  shape.options.clock_ns = virtual_time;
+  shape.options.clock_user = &time;
+  shape.min_rnr_timer = 0;  // 655 ms
+  Pair pair(shape);
+  ASSERT_EQ(pair.a.post(1, pair.a.sge(0, 8)), 0);
+  EXPECT_TRUE(pair.b.drain(100).empty());
+  pair.b.post_receive(1, 0, 64);
+  EXPECT_TRUE(pair.b.drain(100).empty());
+  time += 655'000'000;
+  EXPECT_TRUE(pair.b.drain(100).empty());
+  time += 1'000'000;
+  EXPECT_EQ(pair.b.drain(100).size(), 1u);
+}
+
+TEST(Memory, ComesZeroedAndAlignedAndGoesBack) {
+  Side side;
+  auto *small = static_cast<std::byte *>(side.v->alloc_memory(side.context, 100));
+  auto *large = static_cast<std::byte *>(side.v->alloc_memory(side.context, 5 << 20));
+  ASSERT_NE(small, nullptr);
+  ASSERT_NE(large, nullptr);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(small) % 4096, 0u);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(large) % (2 << 20), 0u);
+  std::memset(large, 1, 5 << 20);
+  side.v->free_memory(side.context, large, 5 << 20);
+  auto *again = static_cast<std::byte *>(side.v->alloc_memory(side.context, 5 << 20));
+  EXPECT_EQ(again, large);
+  EXPECT_EQ(again[12345], std::byte{0});
+  side.v->free_memory(side.context, again, 5 << 20);
+  side.v->free_memory(side.context, small, 100);
+  EXPECT_EQ(side.v->alloc_memory(side.context, std::size_t{1} << 50), nullptr);
+  EXPECT_EQ(errno, ENOMEM);
+}
+
+TEST(Memory, ARemoteRegionCanBeMappedWhileItIsRegisteredAndConnected) {
+  Pair pair;
+  const Name b = pair.b.name();
+  pair.b.arena[70] = std::byte{9};
+  const auto *seen =
+      static_cast<const std::byte *>(pair.a.v->map_remote(pair.a.qp, b.arena_rkey, b.arena_address + 64, 100));
+  ASSERT_NE(seen, nullptr);
+  EXPECT_EQ(seen[6], std::byte{9});
+  EXPECT_EQ(pair.a.v->map_remote(pair.a.qp, b.arena_rkey ^ 1, b.arena_address, 1), nullptr);
+  EXPECT_EQ(pair.a.v->map_remote(pair.a.qp, b.arena_rkey, b.arena_address, (1 << 20) + 1), nullptr);
+  ASSERT_EQ(pair.a.to_state(IBV_QPS_ERR), 0);
+  EXPECT_EQ(pair.a.v->map_remote(pair.a.qp, b.arena_rkey, b.arena_address, 1), nullptr);
+}
+
+// The owner takes memory back while a peer writes into it as fast as it can: the pages must stay zero afterwards.
+TEST(Memory, NoWriteLandsAfterItsRegionWasDeregistered) {
+  for (int round = 0; round < 30; ++round) {
+    Pair pair;
+    constexpr std::size_t kBytes = 256 << 10;
+    auto *target = static_cast<std::byte *>(pair.b.v->alloc_memory(pair.b.context, kBytes));
+    ibv_mr *mr = pair.b.v->reg_mr(pair.b.pd, target, kBytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    std::fill(pair.a.memory.begin(), pair.a.memory.end(), std::byte{1});
+    std::atomic<int> written = 0;
+    std::thread writer([&, rkey = mr->rkey] {
+      while (pair.a.post(1, pair.a.sge(0, kBytes), IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED,
+                         reinterpret_cast<std::uint64_t>(target), rkey) == 0 &&
+             pair.a.wait().status == IBV_WC_SUCCESS)
+        ++written;
+    });
+    while (written < 3) std::this_thread::yield();
+    ASSERT_EQ(pair.b.v->dereg_mr(mr), 0);
+    std::memset(target, 0, kBytes);
+    writer.join();
+    for (std::size_t i = 0; i < kBytes; ++i) ASSERT_EQ(target[i], std::byte{0});
+    pair.b.v->free_memory(pair.b.context, target, kBytes);
+  }
+}
+
+}  // namespace
+}  // namespace tutti::softdev::test

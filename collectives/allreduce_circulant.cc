@@ -22,7 +22,8 @@ Schedule build(const Parameters &parameters) {
   // View elements below `reduced` are partial results in the output from the first round on; those above are still the
   // input alone.
   const std::int32_t reduced = ranks - rounds.front().low;
-  for (const auto &[high, low] : rounds) {
+  for (const CirculantRound &round : rounds) {
+    const std::int32_t high = round.high, low = round.low;
     const bool first_round = high == ranks;
     const Buffer from = first_round || low >= reduced ? own : Buffer::output;
     view(low, high, [&](std::uint32_t first, std::uint32_t blocks) {

@@ -35,7 +35,7 @@ Schedule build(const Parameters &parameters) {
 
   const std::vector<CirculantRound> rounds = circulant_rounds(ranks);
   for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) {
-    const auto [high, low] = *round;
+    const std::int32_t high = round->high, low = round->low;
     // What the receiver holds already is the beginning of its view.
     const std::int32_t held = subtree(wrap(distance - low, ranks), ranks);
     view(std::max(low, held) - low, high - low, [&](Range range) { builder.send(real(distance - low), range); });

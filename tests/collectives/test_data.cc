@@ -27,6 +27,18 @@ struct Affine {
   }
 };
 
+// How many messages, one after the other, a value took to come about.
+struct Depth {
+  std::int32_t messages = 0;
+  friend Depth operator+(Depth left, Depth right) { return {std::max(left.messages, right.messages)}; }
+};
+
+template <class T>
+T after_sending(T value) {
+  return value;
+}
+Depth after_sending(Depth value) { return {value.messages + 1}; }
+
 template <class T>
 struct Rank {
   Schedule schedule;
@@ -71,7 +83,7 @@ class Interpreter {
   }
 
  private:
-  static inline const T kGarbage = T{123};
+  static inline const T kGarbage = std::is_same_v<T, Depth> ? T{0} : T{123};
 
   std::size_t begin_of(std::size_t block, std::size_t blocks) const {
     return block / blocks * count_ + block % blocks * (count_ / blocks) + std::min(block % blocks, count_ % blocks);
@@ -96,8 +108,10 @@ class Interpreter {
     const auto [source, source_size] = span(rank, step.source);
     const auto [target, target_size] = span(rank, step.target);
     std::vector<T> received;
-    if (step.kind == Kind::send && source_size > 0)
-      messages_[{index, step.peer}].emplace_back(source, source + source_size);
+    if (step.kind == Kind::send && source_size > 0) {
+      std::vector<T> &message = messages_[{index, step.peer}].emplace_back(source, source + source_size);
+      for (T &value : message) value = after_sending(value);
+    }
     if ((step.kind == Kind::recv || step.kind == Kind::recv_reduce) && target_size > 0) {
       std::deque<std::vector<T>> &queue = messages_[{step.peer, index}];
       if (queue.empty()) return false;
@@ -128,6 +142,7 @@ class Interpreter {
 template <class T>
 T random_value(std::mt19937 &random) {
   if constexpr (std::is_same_v<T, Affine>) return {std::uint32_t(random()) | 1, std::uint32_t(random())};
+  else if constexpr (std::is_same_v<T, Depth>) return {};
   else if constexpr (std::is_floating_point_v<T>) return std::ldexp(T(1) + T(random() % 1000) / 1000, random() % 20);
   else return static_cast<T>(random());
 }
@@ -211,6 +226,36 @@ TEST(ScheduleData, BroadcastGivesEveryoneTheRootsVector) {
     for (std::int32_t rank = 0; rank < parameters.ranks; ++rank)
       ASSERT_EQ(interpreter.output(rank), inputs[parameters.root]);
   });
+}
+
+std::int32_t ceil_log(std::int32_t ranks, std::int32_t radix) {
+  std::int32_t digits = 0;
+  for (std::int64_t reach = 1; reach < ranks; reach *= radix) ++digits;
+  return digits;
+}
+
+// The rounds that docs/SCHEDULES.md promises.
+std::int32_t promised_rounds(const Algorithm &algorithm, const Parameters &parameters) {
+  const std::int32_t ranks = parameters.ranks, log2 = ceil_log(ranks, 2);
+  if (algorithm.name == "direct") return ranks > 1 ? 1 : 0;
+  if (algorithm.name == "recursive_doubling") return (1 << log2) == ranks ? log2 : log2 - 1 + 2;
+  if (algorithm.name == "ring") return 2 * (ranks - 1);
+  if (algorithm.name == "circulant" || algorithm.name == "scatter_allgather") return 2 * log2;
+  if (algorithm.name == "knomial") return ceil_log(ranks, parameters.radix);
+  if (algorithm.name == "chain") return ranks - 1;
+  ADD_FAILURE() << algorithm.name << " promises no number of rounds";
+  return 0;
+}
+
+TEST(ScheduleData, TakesNoMoreRoundsThanPromised) {
+  for (const Collective collective : {Collective::allreduce, Collective::broadcast})
+    for_each_case<Depth>(collective, [](const Algorithm &algorithm, const Parameters &parameters, const auto &,
+                                        const auto &interpreter) {
+      std::int32_t rounds = 0;
+      for (std::int32_t rank = 0; rank < parameters.ranks; ++rank)
+        for (const Depth &depth : interpreter.output(rank)) rounds = std::max(rounds, depth.messages);
+      ASSERT_LE(rounds, promised_rounds(algorithm, parameters));
+    });
 }
 
 TEST(Schedule, IsAPureFunctionOfItsParameters) {

@@ -83,11 +83,18 @@ std::vector<T> special_values() {
   return values;
 }
 
-// By bytes: it tells -0 from +0 and one NaN from another.
+template <class T>
+std::uint64_t to_bits(T value) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(T));
+  return bits;
+}
+
+// By bits: it tells -0 from +0 and one NaN from another.
 template <class T>
 testing::AssertionResult same_bits(const std::vector<T> &found, const std::vector<T> &expected) {
   for (std::size_t i = 0; i < expected.size(); ++i)
-    if (std::memcmp(&found[i], &expected[i], sizeof(T)) != 0)
+    if (to_bits(found[i]) != to_bits(expected[i]))
       return testing::AssertionFailure() << "element " << i << " is " << +found[i] << " instead of " << +expected[i];
   return testing::AssertionSuccess();
 }

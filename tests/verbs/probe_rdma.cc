@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <vector>
@@ -179,6 +180,21 @@ Result<> break_down(Side &side) {
                 "everything is destroyed");
 }
 
+// The GID table as the library tells it and as sysfs does must be one.
+Result<> compare_gids(const Device &device, std::uint8_t port) {
+  std::vector<GidEntry> library(1024), sysfs(1024);
+  const int count = device.api().query_gids(device.context(), port, library.data(), 1024);
+  bool same = count > 0 && query_gids_by_sysfs(device.context(), port, sysfs.data(), 1024) == count;
+  for (int i = 0; same && i < count; ++i) {
+    const GidEntry &a = library[static_cast<std::size_t>(i)], &b = sysfs[static_cast<std::size_t>(i)];
+    same = std::memcmp(&a.gid, &b.gid, sizeof a.gid) == 0 && a.index == b.index && a.type == b.type &&
+           std::strcmp(a.interface, b.interface) == 0;
+  }
+  library.resize(static_cast<std::size_t>(std::max(count, 0)));
+  std::printf("GID table: %s\n", gid_table_text(library).c_str());
+  return expect(same, "sysfs tells the same GID table");
+}
+
 Result<> run(std::string_view name) {
   std::string why_not;
   const Api *api = rdma_core(&why_not);
@@ -194,6 +210,7 @@ Result<> run(std::string_view name) {
   const Device *device = find_device(all, offers[0]);
   std::printf("%s, GID index %u, NUMA node %d\n", offer_text(offers[0]).c_str(), offers[0].gid_index,
               topology->numa_node_of_device(device->name()));
+  TUTTI_TRY(compare_gids(*device, offers[0].port));
   TUTTI_TRY(Side side, bring_up(*device, offers[0]));
   TUTTI_TRY(connect(side));
   std::printf("%s is in RTS, path MTU %d\n", side.a.text().c_str(), side.a.path_mtu_bytes());

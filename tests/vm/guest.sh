@@ -45,3 +45,13 @@ pair() {
   wait $pid || fail "${server[*]}: $(cat /tmp/server.log)"
   tail -n 1 /tmp/client.log
 }
+
+# refused TEXT COMMAND...: must fail, and say TEXT in one line on stderr.
+refused() {
+  local text=$1
+  shift
+  if "$@" > /dev/null 2> /tmp/refused.log; then fail "passed, but must not: $*"; fi
+  cat /tmp/refused.log
+  grep -qF "$text" /tmp/refused.log || fail "does not say '$text': $*"
+  [ "$(wc -l < /tmp/refused.log)" = 1 ] || fail "more than one line: $*"
+}

@@ -66,6 +66,11 @@ std::vector<std::string> kernel_devices() {
   return devices;
 }
 
+std::string no_provider(const std::string &device) {
+  return fmt::format(
+      "RDMA device {} is skipped: rdma-core has no provider for it (install the package ibverbs-providers)", device);
+}
+
 std::size_t whole_pages(std::size_t bytes) {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   return std::max<std::size_t>((bytes + page - 1) / page, 1) * page;
@@ -80,7 +85,6 @@ int query_port(ibv_context *context, std::uint8_t port, ibv_port_attr *attribute
   return core().symbols.query_port(context, port, reinterpret_cast<_compat_ibv_port_attr *>(attributes));
 }
 
-// For an rdma-core without _ibv_query_gid_ex (before version 32): the address by its old call, the rest from sysfs.
 bool gid_from_sysfs(ibv_context *context, std::uint8_t port, std::uint32_t index, GidEntry *entry) {
   if (core().symbols.query_gid(context, port, static_cast<int>(index), &entry->gid) != 0) return false;
   const std::string attributes =
@@ -108,10 +112,11 @@ bool gid_from_library(ibv_context *context, std::uint8_t port, std::uint32_t ind
   return true;
 }
 
-int query_gids(ibv_context *context, std::uint8_t port, GidEntry *entries, int capacity) {
+using ReadGid = bool (*)(ibv_context *context, std::uint8_t port, std::uint32_t index, GidEntry *entry);
+
+int read_gids(ibv_context *context, std::uint8_t port, GidEntry *entries, int capacity, ReadGid read) {
   ibv_port_attr attributes;
   if (const int error = query_port(context, port, &attributes); error != 0) return error > 0 ? -error : -EIO;
-  const auto read = core().symbols.query_gid_ex != nullptr ? gid_from_library : gid_from_sysfs;
   int count = 0;
   for (int index = 0; index < attributes.gid_tbl_len && count < capacity; ++index) {
     GidEntry entry = {};
@@ -121,6 +126,10 @@ int query_gids(ibv_context *context, std::uint8_t port, GidEntry *entries, int c
     if (std::memcmp(&entry.gid, &zero, sizeof zero) != 0) entries[count++] = entry;  // zero: an empty row
   }
   return count;
+}
+
+int query_gids(ibv_context *context, std::uint8_t port, GidEntry *entries, int capacity) {
+  return read_gids(context, port, entries, capacity, gid_from_library);
 }
 
 ibv_mr *reg_mr(ibv_pd *pd, void *address, std::size_t length, int access) {
@@ -174,7 +183,7 @@ void load_table(Loader &loader, Symbols &symbols, Api &api) {
   loader.required(api.close_device, "ibv_close_device");
   loader.required(api.query_device, "ibv_query_device");
   api.query_port = query_port;
-  api.query_gids = query_gids;
+  api.query_gids = symbols.query_gid_ex != nullptr ? query_gids : query_gids_by_sysfs;
   loader.required(api.query_pkey, "ibv_query_pkey");
   loader.required(api.alloc_pd, "ibv_alloc_pd");
   loader.required(api.dealloc_pd, "ibv_dealloc_pd");
@@ -235,6 +244,10 @@ Core load() {
     return result;
   }
   protect_fork(loader);
+  int count = 0;
+  ibv_device **list = result.symbols.get_device_list(&count);
+  if (list != nullptr) result.symbols.free_device_list(list);
+  if (count == 0) result.why_not = no_provider(kernel_devices().front());
   return result;
 }
 
@@ -252,6 +265,10 @@ const Api *rdma_core(std::string *why_not) {
   return nullptr;
 }
 
+int query_gids_by_sysfs(ibv_context *context, std::uint8_t port, GidEntry *entries, int capacity) {
+  return read_gids(context, port, entries, capacity, gid_from_sysfs);
+}
+
 std::vector<std::string> devices_without_provider(const Api &api) {
   std::vector<std::string> listed, lines;
   int count = 0;
@@ -260,10 +277,7 @@ std::vector<std::string> devices_without_provider(const Api &api) {
     api.free_device_list(api.implementation, list);
   }
   for (const std::string &device : kernel_devices())
-    if (std::ranges::find(listed, device) == listed.end())
-      lines.push_back(fmt::format(
-          "RDMA device {} is skipped: rdma-core has no provider for it (install the package ibverbs-providers)",
-          device));
+    if (std::ranges::find(listed, device) == listed.end()) lines.push_back(no_provider(device));
   return lines;
 }
 

@@ -21,4 +21,8 @@ const Api *rdma_core(std::string *why_not);
 // each, for a warning.
 std::vector<std::string> devices_without_provider(const Api &api);
 
+// Api::query_gids for an rdma-core without a call for it (before version 32): addresses one by one, their types and
+// interfaces from sysfs. The table uses it where it must; valid on contexts of this table only.
+int query_gids_by_sysfs(ibv_context *context, std::uint8_t port, GidEntry *entries, int capacity);
+
 }  // namespace tutti::verbs

@@ -28,6 +28,7 @@ struct ScriptedDevice {
   bool opens = true;
   int destroy_error = 0;
   int create_qp_error = 0;
+  int create_error = 0;  // of everything else that is made
   int modify_error = 0;
   bool modify_lies = false;  // reports success and changes nothing
   bool swap_cqs = false;
@@ -48,13 +49,15 @@ struct ScriptedDevice {
   ibv_cq send_cq = {}, recv_cq = {};
   ibv_srq srq = {};
   ibv_qp qp = {};
+  ibv_mr mr = {};
+  char page = 0;
 
   ScriptedDevice() {
     std::strcpy(device.name, "fake0");
     device.transport_type = IBV_TRANSPORT_IB;
     context.device = &device;
     context.cmd_fd = -1;
-    pd.context = send_cq.context = recv_cq.context = srq.context = &context;
+    pd.context = send_cq.context = recv_cq.context = srq.context = mr.context = &context;
     attributes.phys_port_cnt = 1;
     attributes.max_qp = 1024;
     attributes.max_qp_wr = 4096;
@@ -162,7 +165,26 @@ struct ScriptedDevice {
       return 0;
     };
     api.destroy_qp = [](ibv_qp *qp_) { return of(qp_->context).count_destroy(); };
+    api.alloc_pd = [](ibv_context *context_) { return of(context_).make(&ScriptedDevice::pd); };
+    api.create_cq = [](ibv_context *context_, int, void *, ibv_comp_channel *, int) {
+      return of(context_).make(&ScriptedDevice::send_cq);
+    };
+    api.create_srq = [](ibv_pd *pd_, ibv_srq_init_attr *) { return of(pd_->context).make(&ScriptedDevice::srq); };
+    api.reg_mr = [](ibv_pd *pd_, void *, std::size_t, int) { return of(pd_->context).make(&ScriptedDevice::mr); };
+    api.dereg_mr = [](ibv_mr *mr_) { return of(mr_->context).count_destroy(); };
+    api.destroy_cq = [](ibv_cq *cq) { return of(cq->context).count_destroy(); };
+    api.destroy_srq = [](ibv_srq *srq_) { return of(srq_->context).count_destroy(); };
+    api.alloc_memory = [](ibv_context *context_, std::size_t) -> void * {
+      return of(context_).make(&ScriptedDevice::page);
+    };
+    api.free_memory = [](ibv_context *context_, void *, std::size_t) { of(context_).count_destroy(); };
     api.dealloc_pd = [](ibv_pd *pd_) { return of(pd_->context).count_destroy(); };
+  }
+  // The member, or null with the script's errno.
+  template <class Object>
+  Object *make(Object ScriptedDevice::*member) {
+    errno = create_error;
+    return create_error == 0 ? &(this->*member) : nullptr;
   }
   int count_destroy() {
     ++destroyed;

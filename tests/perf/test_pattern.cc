@@ -32,8 +32,10 @@ std::vector<T> reduce(const ElementType &type, const Operator &op, std::vector<i
       if (op.id == TUTTI_MIN) result[k] = next[k] < result[k] ? next[k] : result[k];
       else if (op.id == TUTTI_MAX) result[k] = next[k] > result[k] ? next[k] : result[k];
       else if constexpr (std::is_integral_v<T>) {
-        using Wide = unsigned __int128;
-        const Wide a = static_cast<Wide>(result[k]), b = static_cast<Wide>(next[k]);
+        // Unsigned and at least int wide: no promotion to int, where a product could overflow.
+        using Wide = std::common_type_t<std::make_unsigned_t<T>, unsigned>;
+        using Bits = std::make_unsigned_t<T>;
+        const Wide a = static_cast<Bits>(result[k]), b = static_cast<Bits>(next[k]);
         result[k] = static_cast<T>(op.id == TUTTI_SUM ? a + b : a * b);
       } else {
         result[k] = op.id == TUTTI_SUM ? result[k] + next[k] : result[k] * next[k];
@@ -46,7 +48,7 @@ std::vector<T> reduce(const ElementType &type, const Operator &op, std::vector<i
 template <class T>
 void right_in_any_order(const ElementType &type) {
   for (const Operator &op : operators())
-    for (std::vector<int> order : {std::vector{0}, std::vector{0, 1}, std::vector{4, 2, 0, 1, 3}}) {
+    for (const std::vector<int> &order : {std::vector{0}, std::vector{0, 1}, std::vector{4, 2, 0, 1, 3}}) {
       const Pattern pattern(Outcome::reduction, type, op, static_cast<int>(order.size()), 0, 0);
       std::vector<T> result = reduce<T>(type, op, order, 7);
       EXPECT_EQ(0u, pattern.wrong(result.data(), kCount, 7)) << type.name << ' ' << op.name << ' ' << order.size();

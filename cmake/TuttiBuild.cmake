@@ -22,7 +22,8 @@ endif()
 add_library(tutti_flags INTERFACE)
 target_include_directories(tutti_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR})
 target_compile_options(tutti_flags INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor;-Woverloaded-virtual;-Wcast-align;-Wno-missing-field-initializers>
+  # -Wno-restrict: GCC 12 warns wrongly about std::string operator+ (GCC bug 105651).
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor;-Woverloaded-virtual;-Wcast-align;-Wno-restrict;-Wno-missing-field-initializers>
   # No fused multiply-add behind our back: reductions have the same bits on every machine.
   -ffp-contract=off)
 if(TUTTI_WERROR)

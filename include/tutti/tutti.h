@@ -22,7 +22,10 @@
 #endif
 
 #ifdef __cplusplus
+#define TUTTI_NOEXCEPT noexcept
 extern "C" {
+#else
+#define TUTTI_NOEXCEPT
 #endif
 
 #define TUTTI_VERSION_MAJOR 0
@@ -109,55 +112,55 @@ typedef struct {
  * (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, as torchrun and tutti-run set them; alone: one rank). Null options:
  * defaults. On failure *world is null, every rank gets an error within the start-up deadline, and nothing is left
  * behind. */
-TUTTI_API tutti_result tutti_init(const tutti_bootstrap *bootstrap, const tutti_options *options, tutti_comm **world);
+TUTTI_API tutti_result tutti_init(const tutti_bootstrap *bootstrap, const tutti_options *options, tutti_comm **world) TUTTI_NOEXCEPT;
 
 /* Frees a communicator and sets *comm to null. Collective. Freeing the world finalizes: all its memory, threads and
  * connections go; any later use of the handle is TUTTI_ERROR_COMM. */
-TUTTI_API tutti_result tutti_comm_free(tutti_comm **comm);
+TUTTI_API tutti_result tutti_comm_free(tutti_comm **comm) TUTTI_NOEXCEPT;
 
 /* Ends all traffic of this process's world with TUTTI_ERROR_ABORTED, here and now; peers see this rank leave
  * (TUTTI_ERROR_PEER). Local, from any thread, never blocks. The handle still has to be freed. */
-TUTTI_API tutti_result tutti_abort(tutti_comm *comm);
+TUTTI_API tutti_result tutti_abort(tutti_comm *comm) TUTTI_NOEXCEPT;
 
-TUTTI_API tutti_result tutti_comm_rank(tutti_comm *comm, int32_t *rank);
-TUTTI_API tutti_result tutti_comm_size(tutti_comm *comm, int32_t *size);
+TUTTI_API tutti_result tutti_comm_rank(tutti_comm *comm, int32_t *rank) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_comm_size(tutti_comm *comm, int32_t *size) TUTTI_NOEXCEPT;
 
 /* out[i] = in_0[i] op in_1[i] op ... op in_(p-1)[i] on every rank, for i < count. in and out hold count elements each
  * and do not overlap, unless in place. count 0 is allowed, with null buffers. Blocks until the result is there and `in`
  * is free. Errors: TYPE, OP, ARGUMENT (null buffer, count too large), COMM, PEER, LINK, MISMATCH, ABORTED, TIMEOUT. */
 TUTTI_API tutti_result tutti_allreduce(const void *in, void *out, size_t count, tutti_type type, tutti_op op,
-                                       tutti_comm *comm);
+                                       tutti_comm *comm) TUTTI_NOEXCEPT;
 
 /* buffer holds count elements; the root's content is copied to all ranks. Blocks until the buffer is free on the root
  * and filled elsewhere; it does not wait for other ranks. Errors as tutti_allreduce, and ARGUMENT for a bad root. */
-TUTTI_API tutti_result tutti_broadcast(void *buffer, size_t count, tutti_type type, int32_t root, tutti_comm *comm);
+TUTTI_API tutti_result tutti_broadcast(void *buffer, size_t count, tutti_type type, int32_t root, tutti_comm *comm) TUTTI_NOEXCEPT;
 
 /* Memory that transfers best: pages of its own, on the device's NUMA node, registered once. Freed by tutti_free, or
  * with the world. bytes 0 gives a null pointer. Local. */
-TUTTI_API tutti_result tutti_alloc(tutti_comm *comm, size_t bytes, void **memory);
-TUTTI_API tutti_result tutti_free(tutti_comm *comm, void *memory);
+TUTTI_API tutti_result tutti_alloc(tutti_comm *comm, size_t bytes, void **memory) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_free(tutti_comm *comm, void *memory) TUTTI_NOEXCEPT;
 
 /* Describes the world as JSON: what = "devices", "links", "selection", "memory", "statistics" or "config". Writes at
  * most *bytes bytes including the final zero and sets *bytes to what the whole needs; json may be null to ask for that.
  */
-TUTTI_API tutti_result tutti_query(tutti_comm *comm, const char *what, char *json, size_t *bytes);
+TUTTI_API tutti_result tutti_query(tutti_comm *comm, const char *what, char *json, size_t *bytes) TUTTI_NOEXCEPT;
 
 /* This thread's last error, copied. error->size must be set. Success if there was none (result 0, empty text). */
-TUTTI_API tutti_result tutti_last_error(tutti_error *error);
+TUTTI_API tutti_result tutti_last_error(tutti_error *error) TUTTI_NOEXCEPT;
 
 /* "success", "argument", ... for a code; never null. */
-TUTTI_API const char *tutti_result_name(tutti_result result);
+TUTTI_API const char *tutti_result_name(tutti_result result) TUTTI_NOEXCEPT;
 
 /* Bytes per element, or 0 for an unknown type. */
-TUTTI_API size_t tutti_type_bytes(tutti_type type);
+TUTTI_API size_t tutti_type_bytes(tutti_type type) TUTTI_NOEXCEPT;
 
 /* "MAJOR.MINOR.PATCH" of the library in use. */
-TUTTI_API const char *tutti_version(void);
+TUTTI_API const char *tutti_version(void) TUTTI_NOEXCEPT;
 
 /* What tutti-info shows, as text or JSON, for this process without bringing up a world: version, devices with the
  * reason why each is usable or not, GIDs, topology, binding, and every configuration variable. Same buffer rules as
  * tutti_query. */
-TUTTI_API tutti_result tutti_describe(const char *what, char *json, size_t *bytes);
+TUTTI_API tutti_result tutti_describe(const char *what, char *json, size_t *bytes) TUTTI_NOEXCEPT;
 
 #ifdef __cplusplus
 }

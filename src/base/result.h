@@ -75,17 +75,21 @@ template <class... Args>
 #define TUTTI_CONCAT(a, b) TUTTI_CONCAT_INNER(a, b)
 
 // TUTTI_TRY(expr);            returns the error of a Result<void> from this function
-// TUTTI_TRY(auto x, expr);    the same, else binds the value
-#define TUTTI_TRY_1(expr)                                                           \
+// TUTTI_TRY(auto x, expr);    the same, else binds the value; expr may contain commas, x may not
+#define TUTTI_TRY_VOID(expr)                                                        \
   do {                                                                              \
     if (auto tutti_try_result = (expr); !tutti_try_result) [[unlikely]]             \
       return ::tl::unexpected<::tutti::Error>(std::move(tutti_try_result).error()); \
   } while (false)
-#define TUTTI_TRY_2(variable, expr) TUTTI_TRY_2_NAMED(TUTTI_CONCAT(tutti_try_, __LINE__), variable, expr)
-#define TUTTI_TRY_2_NAMED(name, variable, expr)                       \
-  auto name = (expr);                                                 \
+#define TUTTI_TRY_BIND(variable, ...) TUTTI_TRY_BIND_NAMED(TUTTI_CONCAT(tutti_try_, __COUNTER__), variable, __VA_ARGS__)
+#define TUTTI_TRY_BIND_NAMED(name, variable, ...)                     \
+  auto name = (__VA_ARGS__);                                          \
   if (!name) [[unlikely]]                                             \
     return ::tl::unexpected<::tutti::Error>(std::move(name).error()); \
   variable = std::move(*name)
-#define TUTTI_TRY_PICK(a, b, macro, ...) macro
-#define TUTTI_TRY(...) TUTTI_TRY_PICK(__VA_ARGS__, TUTTI_TRY_2, TUTTI_TRY_1, )(__VA_ARGS__)
+#define TUTTI_TRY_PICK(a, b, c, d, e, f, g, h, i, j, k, l, macro, ...) macro
+#define TUTTI_TRY(...)                                                                                           \
+  TUTTI_TRY_PICK(__VA_ARGS__, TUTTI_TRY_BIND, TUTTI_TRY_BIND, TUTTI_TRY_BIND, TUTTI_TRY_BIND, TUTTI_TRY_BIND,    \
+                 TUTTI_TRY_BIND, TUTTI_TRY_BIND, TUTTI_TRY_BIND, TUTTI_TRY_BIND, TUTTI_TRY_BIND, TUTTI_TRY_BIND, \
+                 TUTTI_TRY_VOID, )                                                                               \
+  (__VA_ARGS__)

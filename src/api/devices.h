@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The one place that picks device tables: opens the software device and, where they can be of use, the RDMA devices, and
+// tells people what was seen and chosen.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/config.h"
+#include "base/result.h"
+#include "softdev/softdev.h"
+#include "topology/topology.h"
+#include "verbs/device.h"
+
+namespace tutti::api {
+
+struct DeviceWish {
+  std::string device = "auto";  // TUTTI_DEVICE
+  bool several_hosts = false;   // else RDMA devices are opened only if asked for by name
+  bool look_at_all = false;     // for tutti-info
+  std::string job_key;
+};
+
+class DeviceSet {
+ public:
+  static Result<DeviceSet> open(const Config &config, const DeviceWish &wish, const topology::Topology *topology);
+
+  std::vector<const verbs::Device *> devices() const;
+  Result<std::vector<verbs::PortOffer>> offers() const { return verbs::select_offers(devices(), wish_.device); }
+  // JSON array, one object a port (or a device without one). `chosen` are the devices of a world, `why` the reason.
+  std::string describe(const std::vector<std::string> &chosen, const std::string &why, const topology::Topology *topology) const;
+
+ private:
+  DeviceWish wish_;
+  std::unique_ptr<softdev::Instance> software_;
+  std::vector<verbs::Device> opened_;
+  std::vector<std::string> notes_;  // devices that did not open, and why there is no RDMA
+};
+
+}  // namespace tutti::api

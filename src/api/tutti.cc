@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The C entry points: check arguments, find the world, call down, turn errors into codes. No exception leaves them.
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "api/describe.h"
+#include "api/handle.h"
+#include "api/last_error.h"
+#include "base/log.h"
+#include "base/version.h"
+#include "bootstrap/callback.h"
+#include "bootstrap/environment.h"
+#include "bootstrap/in_process.h"
+#include "bootstrap/key.h"
+#include "bootstrap/tcp_store.h"
+
+namespace tutti::api {
+namespace {
+
+// Runs a body that returns Result<>; what must not escape becomes an error too.
+template <class Body>
+tutti_result guarded(Body &&body) noexcept {
+  try {
+    const Result<> result = body();
+    return result ? TUTTI_SUCCESS : report(result.error());
+  } catch (const std::bad_alloc &) {
+    return report({Code::memory, "out of memory"});
+  } catch (const std::exception &error) {
+    return report({Code::system, fmt::format("unexpected exception: {}", error.what())});
+  }
+}
+
+tl::unexpected<Error> no_comm(const char *function) {
+  return fail(Code::comm, "{}: the communicator is null, freed, or was never made by tutti_init", function);
+}
+
+// A caller's struct: of a size we know, and with nothing set beyond what we know.
+template <class T>
+Result<> check_struct(const T *given, const char *name) {
+  if (given->size < sizeof(given->size))
+    return fail(Code::argument, "{}.size is {}: set it with TUTTI_INIT_STRUCT({})", name, given->size, name);
+  const auto *bytes = reinterpret_cast<const unsigned char *>(given);
+  if (given->size > 65536 || std::any_of(bytes + std::min(sizeof(T), given->size), bytes + given->size, [](unsigned char b) { return b != 0; }))
+    return fail(Code::argument, "{} sets a field that this version ({}) does not know", name, kLibraryVersion);
+  return {};
+}
+
+template <class T>
+T known_part(const T *given) {
+  T known = {};
+  std::memcpy(&known, given, std::min(sizeof(T), given->size));
+  return known;
+}
+
+Result<std::unique_ptr<bootstrap::Bootstrap>> environment_bootstrap(const Config &config, const Environment &environment) {
+  TUTTI_TRY(const bootstrap::Launch launch, bootstrap::launcher_environment(environment));
+  if (!launch.warning.empty()) TUTTI_LOG(warn, "{}", launch.warning);
+  if (launch.master_address.empty()) return bootstrap::Group(1).rank(0);
+  TUTTI_TRY(const std::string key, bootstrap::read_job_key(config.job_key, config.job_key_file));
+  return bootstrap::meet_over_tcp({.rank = launch.rank,
+                                   .ranks = launch.ranks,
+                                   .master_address = launch.master_address,
+                                   .master_port = launch.master_port,
+                                   .job_key = key,
+                                   .interface = config.interface},
+                                  Deadline::after_ms(config.init_timeout_s * 1000));
+}
+
+Result<tutti_comm *> init(const tutti_bootstrap *given_bootstrap, const tutti_options *given_options) {
+  tutti_options options = {};
+  if (given_options != nullptr) {
+    TUTTI_TRY(check_struct(given_options, "tutti_options"));
+    options = known_part(given_options);
+  }
+  WorldOptions world_options = {.config = {}, .environment = process_environment(), .threads = options.threads != 0};
+  std::vector<std::string> unknown;
+  TUTTI_TRY(world_options.config, read_config(world_options.environment, &unknown));
+  for (const std::string &text : unknown) TUTTI_LOG(warn, "{}", text);
+  if (options.timeout_ms < 0) return fail(Code::argument, "tutti_options.timeout_ms is {}: it has to be 0 (default) or positive", options.timeout_ms);
+  if (options.timeout_ms > 0) world_options.config.init_timeout_s = (options.timeout_ms + 999) / 1000;
+  if (options.device != nullptr) world_options.config.device = options.device;
+
+  std::unique_ptr<bootstrap::Bootstrap> bootstrap;
+  if (given_bootstrap != nullptr) {
+    TUTTI_TRY(check_struct(given_bootstrap, "tutti_bootstrap"));
+    TUTTI_TRY(bootstrap, bootstrap::from_callback(known_part(given_bootstrap)));
+  } else {
+    TUTTI_TRY(bootstrap, environment_bootstrap(world_options.config, world_options.environment));
+  }
+  TUTTI_TRY(std::unique_ptr<World> world, World::create(std::move(bootstrap), world_options));
+  return make_handle(std::move(world));
+}
+
+Result<> copy_text(const std::string &text, char *out, std::size_t *bytes, const char *function) {
+  if (bytes == nullptr) return fail(Code::argument, "{}: bytes is null", function);
+  const std::size_t room = *bytes;
+  *bytes = text.size() + 1;
+  if (out == nullptr || room == 0) return {};
+  const std::size_t copied = std::min(text.size(), room - 1);
+  std::memcpy(out, text.data(), copied);
+  out[copied] = '\0';
+  return {};
+}
+
+Result<> check_elements(const char *function, tutti_type type, std::size_t count, const void *buffer, const char *buffer_name) {
+  const std::size_t bytes = reduce::type_bytes(type);
+  if (bytes == 0) [[unlikely]]
+    return fail(Code::type, "{}: type {} is unknown; types are TUTTI_INT8 ({}) to TUTTI_DOUBLE ({})", function, type, TUTTI_INT8, TUTTI_DOUBLE);
+  if (count > SIZE_MAX / 2 / bytes) [[unlikely]]
+    return fail(Code::argument, "{}: count {} of {} bytes each is more than an address space holds", function, count, bytes);
+  if (buffer == nullptr && count != 0) [[unlikely]]
+    return fail(Code::argument, "{}: {} is null and count is {}", function, buffer_name, count);
+  return {};
+}
+
+}  // namespace
+}  // namespace tutti::api
+
+using namespace tutti;        // NOLINT: this file only defines the C functions below
+using namespace tutti::api;   // NOLINT
+
+extern "C" {
+
+tutti_result tutti_init(const tutti_bootstrap *bootstrap, const tutti_options *options, tutti_comm **world) noexcept {
+  return guarded([&]() -> Result<> {
+    if (world == nullptr) return fail(Code::argument, "tutti_init: world is null");
+    *world = nullptr;
+    TUTTI_TRY(*world, init(bootstrap, options));
+    return {};
+  });
+}
+
+tutti_result tutti_comm_free(tutti_comm **comm) noexcept {
+  return guarded([&]() -> Result<> {
+    if (comm == nullptr) return fail(Code::argument, "tutti_comm_free: comm is null");
+    const std::unique_ptr<World> world = take_world(*comm);
+    if (!world) return no_comm("tutti_comm_free");
+    *comm = nullptr;
+    world->finalize();
+    return {};
+  });
+}
+
+tutti_result tutti_abort(tutti_comm *comm) noexcept {
+  return guarded([&]() -> Result<> {
+    World *world = find_world(comm);
+    if (world == nullptr) return no_comm("tutti_abort");
+    world->abort();
+    return {};
+  });
+}
+
+tutti_result tutti_comm_rank(tutti_comm *comm, int32_t *rank) noexcept {
+  return guarded([&]() -> Result<> {
+    World *world = find_world(comm);
+    if (world == nullptr) return no_comm("tutti_comm_rank");
+    if (rank == nullptr) return fail(Code::argument, "tutti_comm_rank: rank is null");
+    *rank = world->communicator().rank();
+    return {};
+  });
+}
+
+tutti_result tutti_comm_size(tutti_comm *comm, int32_t *size) noexcept {
+  return guarded([&]() -> Result<> {
+    World *world = find_world(comm);
+    if (world == nullptr) return no_comm("tutti_comm_size");
+    if (size == nullptr) return fail(Code::argument, "tutti_comm_size: size is null");
+    *size = world->communicator().ranks();
+    return {};
+  });
+}
+
+tutti_result tutti_allreduce(const void *in, void *out, size_t count, tutti_type type, tutti_op op, tutti_comm *comm) noexcept {
+  return guarded([&]() -> Result<> {
+    World *world = find_world(comm);
+    if (world == nullptr) [[unlikely]] return no_comm("tutti_allreduce");
+    TUTTI_TRY(check_elements("tutti_allreduce", type, count, out, "out"));
+    TUTTI_TRY(check_elements("tutti_allreduce", type, count, in, "in"));
+    if (static_cast<std::uint32_t>(op) >= reduce::kOps) [[unlikely]]
+      return fail(Code::op, "tutti_allreduce: operator {} is unknown; operators are TUTTI_SUM ({}) to TUTTI_MAX ({})", op, TUTTI_SUM, TUTTI_MAX);
+    const bool in_place = in == TUTTI_IN_PLACE || in == out;
+    const comm::Call call = {.shape = {.collective = collectives::Collective::allreduce,
+                                       .type = static_cast<reduce::Type>(type),
+                                       .op = static_cast<reduce::Op>(op),
+                                       .count = count,
+                                       .in_place = in_place},
+                             .input = in_place ? out : in,
+                             .output = out};
+    const auto lock = world->lock();
+    return world->engine().run(world->communicator(), call);
+  });
+}
+
+tutti_result tutti_broadcast(void *buffer, size_t count, tutti_type type, int32_t root, tutti_comm *comm) noexcept {
+  return guarded([&]() -> Result<> {
+    World *world = find_world(comm);
+    if (world == nullptr) [[unlikely]] return no_comm("tutti_broadcast");
+    TUTTI_TRY(check_elements("tutti_broadcast", type, count, buffer, "buffer"));
+    if (root < 0 || root >= world->communicator().ranks()) [[unlikely]]
+      return fail(Code::argument, "tutti_broadcast: root {} is not a rank; ranks are 0 to {}", root, world->communicator().ranks() - 1);
+    const comm::Call call = {.shape = {.collective = collectives::Collective::broadcast,
+                                       .type = static_cast<reduce::Type>(type),
+                                       .root = root,
+                                       .count = count,
+                                       .in_place = true},
+                             .input = buffer,
+                             .output = buffer};
+    const auto lock = world->lock();
+    return world->engine().run(world->communicator(), call);
+  });
+}
+
+tutti_result tutti_alloc(tutti_comm *comm, size_t bytes, void **memory) noexcept {
+  return guarded([&]() -> Result<> {
+    World *world = find_world(comm);
+    if (world == nullptr) return no_comm("tutti_alloc");
+    if (memory == nullptr) return fail(Code::argument, "tutti_alloc: memory is null");
+    *memory = nullptr;
+    const auto lock = world->lock();
+    TUTTI_TRY(*memory, world->allocate(bytes));
+    return {};
+  });
+}
+
+tutti_result tutti_free(tutti_comm *comm, void *memory) noexcept {
+  return guarded([&]() -> Result<> {
+    World *world = find_world(comm);
+    if (world == nullptr) return no_comm("tutti_free");
+    const auto lock = world->lock();
+    return world->release(memory);
+  });
+}
+
+tutti_result tutti_query(tutti_comm *comm, const char *what, char *json, size_t *bytes) noexcept {
+  return guarded([&]() -> Result<> {
+    World *world = find_world(comm);
+    if (world == nullptr) return no_comm("tutti_query");
+    if (what == nullptr) return fail(Code::argument, "tutti_query: what is null");
+    const auto lock = world->lock();
+    TUTTI_TRY(const std::string text, world->query(what));
+    return copy_text(text, json, bytes, "tutti_query");
+  });
+}
+
+tutti_result tutti_describe(const char *what, char *json, size_t *bytes) noexcept {
+  return guarded([&]() -> Result<> {
+    if (what == nullptr) return fail(Code::argument, "tutti_describe: what is null");
+    TUTTI_TRY(const std::string text, describe_process(what));
+    return copy_text(text, json, bytes, "tutti_describe");
+  });
+}
+
+tutti_result tutti_last_error(tutti_error *error) noexcept {
+  return guarded([&]() -> Result<> {
+    if (error == nullptr) return fail(Code::argument, "tutti_last_error: error is null");
+    if (error->size < sizeof(error->size)) return fail(Code::argument, "tutti_error.size is {}: set it with TUTTI_INIT_STRUCT(tutti_error)", error->size);
+    tutti_error filled = {};
+    filled.size = error->size;
+    filled.peer = filled.wc_status = -1;
+    if (const Error *last = last_error(); last != nullptr) {
+      filled.result = static_cast<tutti_result>(last->code);
+      filled.peer = last->peer;
+      filled.sys_errno = last->sys_errno;
+      filled.wc_status = last->wc_status;
+      std::memcpy(filled.text, last->text.data(), std::min(last->text.size(), sizeof(filled.text) - 1));
+    }
+    std::memcpy(error, &filled, std::min(sizeof(filled), error->size));
+    return {};
+  });
+}
+
+const char *tutti_result_name(tutti_result result) noexcept { return code_name(result); }
+
+size_t tutti_type_bytes(tutti_type type) noexcept { return reduce::type_bytes(type); }
+
+const char *tutti_version(void) noexcept {
+  return kLibraryVersion;
+}
+
+}  // extern "C"

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "api/world.h"
+
+#include <sodium.h>
+
+#include <cstring>
+
+#include "api/describe.h"
+#include "api/json.h"
+#include "base/log.h"
+#include "bootstrap/environment.h"
+#include "mesh/rail.h"
+
+namespace tutti::api {
+namespace {
+
+// How long finalize waits for the fabric and for neighbours that do not answer any more.
+constexpr std::int64_t kFlushNs = 2 * kNanosecondsPerSecond;
+constexpr int kLeaveMs = 2000;
+
+LogLevel log_level(const std::string &name) {
+  if (name == "off") return LogLevel::off;
+  if (name == "error") return LogLevel::error;
+  if (name == "info") return LogLevel::info;
+  if (name == "debug") return LogLevel::debug;
+  return LogLevel::warn;
+}
+
+topology::Pin pin_of(const std::string &name) {
+  if (name == "core") return topology::Pin::core;
+  if (name == "off") return topology::Pin::off;
+  return topology::Pin::automatic;
+}
+
+// 128 random bits in hexadecimal.
+std::string draw_key() {
+  unsigned char bytes[16];
+  randombytes_buf(bytes, sizeof(bytes));
+  char text[2 * sizeof(bytes) + 1];
+  sodium_bin2hex(text, sizeof(text), bytes, sizeof(bytes));
+  return text;
+}
+
+constexpr std::size_t kMostOffers = 8;
+// The second exchange: where a rank can be reached.
+struct Offer {
+  control::Address control;
+  std::uint32_t ports = 0;
+  verbs::PortOffer offers[kMostOffers];
+};
+
+struct Done {
+  std::int32_t unused = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<World>> World::create(std::unique_ptr<bootstrap::Bootstrap> bootstrap, const WorldOptions &options) {
+  if (sodium_init() < 0) return fail(Code::system, "libsodium cannot be initialised: no source of randomness");
+  std::unique_ptr<World> world(new World);
+  TUTTI_TRY(world->bring_up(*bootstrap, options));
+  return world;
+}
+
+World::~World() {
+  allocations_.clear();  // before the devices that they are registered with
+  if (engine_ && communicator_) engine_->remove(*communicator_);
+}
+
+Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &options) {
+  config_ = options.config;
+  threads_ = options.threads;
+  rank_ = bootstrap.rank();
+  ranks_ = bootstrap.ranks();
+  set_log(log_level(config_.log), rank_);
+  const Deadline deadline = Deadline::after_ms(config_.init_timeout_s * 1000);
+  Exchange exchange(bootstrap, deadline);
+
+  // 1. Who we are; same version and configuration; the job's key.
+  Result<std::unique_ptr<topology::Topology>> topology = topology::Topology::load();
+  Result<Hello> hello = Hello{};
+  if (topology) {
+    topology_ = std::move(*topology);
+    hello = make_hello(config_, *topology_, rank_ == 0 && bootstrap.job_key().empty() ? draw_key() : "");
+  } else {
+    hello = tl::unexpected<Error>(topology.error());
+  }
+  TUTTI_TRY(const std::vector<Hello> hellos, exchange.gather(hello));
+  TUTTI_TRY(Group group, understand(hellos, rank_, bootstrap.job_key()));
+  const bootstrap::LocalPlace place = bootstrap::local_place(options.environment);
+  if (place.rank >= 0 && group.hosts > 1) group.local_rank = place.rank;
+
+  // 2. Devices and control addresses.
+  const auto offer = [&]() -> Result<Offer> {
+    const DeviceWish wish = {.device = config_.device, .several_hosts = group.hosts > 1, .look_at_all = false, .job_key = group.job_key};
+    TUTTI_TRY(devices_, DeviceSet::open(config_, wish, topology_.get()));
+    TUTTI_TRY(const std::vector<verbs::PortOffer> offers, devices_->offers());
+    Offer mine;
+    for (const verbs::PortOffer &port : offers)
+      if (mine.ports < kMostOffers) mine.offers[mine.ports++] = port;
+    TUTTI_TRY(control_, control::Control::listen({.rank = rank_,
+                                                  .ranks = ranks_,
+                                                  .job_key = group.job_key,
+                                                  .local_address = bootstrap.local_address(),
+                                                  .interface = config_.interface,
+                                                  .heartbeat_s = config_.heartbeat_s,
+                                                  .peer_timeout_s = config_.peer_timeout_s}));
+    mine.control = control_->address();
+    return mine;
+  };
+  TUTTI_TRY(const std::vector<Offer> offers, exchange.gather(offer()));
+
+  // 3. Queue pairs, created and announced.
+  mesh::BringupOptions bringup_options = mesh::bringup_options(config_);
+  bringup_options.rank = rank_;
+  bringup_options.ranks = ranks_;
+  bringup_options.devices = devices_->devices();
+  bringup_options.topology = topology_.get();
+  for (const Offer &other : offers) bringup_options.offers.emplace_back(other.offers, other.offers + other.ports);
+  Result<mesh::Bringup> bringup = mesh::Bringup::create(std::move(bringup_options));
+  Result<std::vector<std::byte>> announcement;
+  if (bringup) announcement = bringup->announcement();
+  else announcement = tl::unexpected<Error>(bringup.error());
+  TUTTI_TRY(const std::vector<std::byte> announcements, exchange.gather(announcement, mesh::Bringup::announcement_bytes(ranks_)));
+
+  // 4. To RTS, and the control connections; then nobody sends before everybody is ready.
+  const auto connect = [&]() -> Result<Done> {
+    TUTTI_TRY(mesh_, bringup->connect(announcements));
+    std::vector<control::Address> addresses;
+    for (const Offer &other : offers) addresses.push_back(other.control);
+    TUTTI_TRY(control_->connect(addresses, deadline));
+    return Done{};
+  };
+  TUTTI_TRY(exchange.gather(connect()));
+
+  device_names_ = mesh_->device_names();
+  device_reason_ = explain_choice(config_.device, ranks_, group.hosts, device_names_);
+  comm::Setting setting = {.ranks_per_core = group.ranks_per_core, .one_host = group.hosts == 1};
+  setting.window_bytes = static_cast<std::uint32_t>(config_.early_bytes);
+  TUTTI_TRY(setting.overrides, collectives::parse_overrides(config_.algo));
+  TUTTI_TRY(engine_, comm::Engine::create(std::move(mesh_), control_.get(), comm::wait_policy(group.ranks_per_core, config_.spin_us)));
+  communicator_ = std::make_unique<comm::Communicator>(engine_->mesh(), 0, setting);
+  engine_->add(*communicator_);
+
+  // Last, so that helper threads have not inherited a mask of one core.
+  const topology::PinPlan plan = topology_->plan(pin_of(config_.pin), group.local_rank, group.local_ranks);
+  binding_reason_ = plan.reason;
+  binding_.emplace(topology::Binding::apply(plan));
+  TUTTI_LOG(info, "{} ranks on {} hosts, {}; {}; {} exchanges", ranks_, group.hosts, device_reason_, binding_reason_, exchange.exchanges());
+  return {};
+}
+
+void World::finalize() {
+  if (!communicator_->failure() && !engine_->aborted()) {
+    // All ranks are here, so nobody still needs what this one would have to send.
+    std::uint8_t token = 0;
+    const comm::Call barrier = {.shape = {.collective = collectives::Collective::allreduce, .type = reduce::Type::uint8, .op = reduce::Op::max, .count = 1, .in_place = true},
+                                .input = &token,
+                                .output = &token};
+    if (const Result<> met = engine_->run(*communicator_, barrier); !met)
+      TUTTI_LOG(info, "finalize goes on without the other ranks: {}", met.error().text);
+    else
+      engine_->mesh().check();
+  }
+  if (!engine_->aborted()) engine_->mesh().flush(kFlushNs);
+  control_->leave(Deadline::after_ms(kLeaveMs));
+}
+
+void World::abort() {
+  engine_->abort();
+  control_->abort("it left with tutti_abort");
+}
+
+Result<void *> World::allocate(std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  TUTTI_TRY(mesh::Memory memory, engine_->mesh().allocate(bytes));
+  void *data = memory.data();
+  allocations_.emplace(data, std::move(memory));
+  return data;
+}
+
+Result<> World::release(void *memory) {
+  if (memory == nullptr) return {};
+  if (allocations_.erase(memory) == 0)
+    return fail(Code::argument, "tutti_free: {} was not given by tutti_alloc of this world, or is free already", fmt::ptr(memory));
+  return {};
+}
+
+Result<std::string> World::query(const std::string &what) const {
+  if (what == "devices") return devices_->describe(device_names_, device_reason_, topology_.get());
+  if (what == "links") return engine_->mesh().describe_links();
+  if (what == "selection") return quoted(collectives::selection_text());
+  if (what == "memory") return engine_->mesh().describe_memory();
+  if (what == "config") return describe_config(config_);
+  if (what == "statistics") {
+    const mesh::Statistics &s = engine_->mesh().statistics();
+    return fmt::format(
+        R"({{"messages_sent":{},"chunks_sent":{},"bytes_sent":{},"messages_received":{},"grants_written":{},"send_stalls":{}}})",
+        s.messages_sent, s.chunks_sent, s.bytes_sent, s.messages_received, s.grants_written, s.send_stalls);
+  }
+  return fail(Code::argument, "tutti_query: '{}' is unknown; there are devices, links, selection, memory, statistics, config", what);
+}
+
+}  // namespace tutti::api

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A world: everything that one rank holds, in the order in which it is brought up, and torn down in reverse.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "api/devices.h"
+#include "api/exchange.h"
+#include "api/hello.h"
+#include "base/config.h"
+#include "bootstrap/bootstrap.h"
+#include "comm/engine.h"
+#include "control/control.h"
+#include "mesh/bringup.h"
+#include "topology/topology.h"
+
+namespace tutti::api {
+
+struct WorldOptions {
+  Config config;
+  Environment environment;  // for hints of the launcher
+  bool threads = false;
+};
+
+class World {
+ public:
+  static Result<std::unique_ptr<World>> create(std::unique_ptr<bootstrap::Bootstrap> bootstrap, const WorldOptions &options);
+  ~World();
+
+  comm::Communicator &communicator() { return *communicator_; }
+  comm::Engine &engine() { return *engine_; }
+  // Waits for all ranks, lets the fabric deliver what is under way, and says goodbye. Then only the destructor is left.
+  void finalize();
+  void abort();
+  // Empty when the caller did not ask for a lock.
+  std::unique_lock<std::mutex> lock() { return threads_ ? std::unique_lock(mutex_) : std::unique_lock<std::mutex>(); }
+
+  Result<void *> allocate(std::size_t bytes);
+  Result<> release(void *memory);
+  Result<std::string> query(const std::string &what) const;
+
+ private:
+  World() = default;
+  Result<> bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &options);
+  Result<> make_mesh(Exchange &exchange, const Config &config, const Group &group, Deadline deadline);
+
+  bool threads_ = false;
+  std::mutex mutex_;
+  Config config_;
+  int rank_ = 0, ranks_ = 1;
+  std::string device_reason_;
+  std::vector<std::string> device_names_;
+  std::unique_ptr<topology::Topology> topology_;
+  std::optional<topology::Binding> binding_;
+  std::string binding_reason_;
+  std::optional<DeviceSet> devices_;
+  std::unique_ptr<control::Control> control_;
+  std::unique_ptr<mesh::Mesh> mesh_;  // until the engine takes it
+  std::unique_ptr<comm::Engine> engine_;
+  std::unique_ptr<comm::Communicator> communicator_;
+  std::map<void *, mesh::Memory> allocations_;
+};
+
+}  // namespace tutti::api

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// One collective call as the user made it, and the signature by which ranks notice that they made different ones.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "collectives/schedule.h"
+#include "reduce/kernels.h"
+
+namespace tutti::comm {
+
+// What selects plan and kernel. Checked by the caller.
+struct Shape {
+  collectives::Collective collective = collectives::Collective::allreduce;
+  reduce::Type type = reduce::Type::uint8;
+  reduce::Op op = reduce::Op::sum;  // meaningless for a broadcast
+  std::int32_t root = 0;            // meaningless for an allreduce
+  std::size_t count = 0;
+  bool in_place = false;
+  bool operator==(const Shape &) const = default;
+};
+
+struct Call {
+  Shape shape;
+  const void *input = nullptr;
+  void *output = nullptr;
+};
+
+// What has to be equal on all ranks, in 32 bits: collective, algorithm, radix, root, operator, type (of reductions) and
+// bytes. Equal calls give equal signatures; different ones collide with probability 2^-32.
+std::uint32_t signature(const Shape &shape, std::string_view algorithm, std::int32_t radix);
+
+// "allreduce of 100 x float, sum" for people.
+std::string describe(const Shape &shape);
+
+}  // namespace tutti::comm

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "comm/communicator.h"
+
+#include <algorithm>
+
+namespace tutti::comm {
+
+using collectives::Choice;
+
+Communicator::Communicator(mesh::Mesh &mesh, std::uint16_t id, const Setting &setting) : mesh_(mesh), id_(id), setting_(setting) {}
+
+Communicator::Entry &Communicator::entry_for(const Shape &shape) {
+  const Choice choice = collectives::select({.collective = shape.collective,
+                                             .ranks = ranks(),
+                                             .ranks_per_core = setting_.ranks_per_core,
+                                             .bytes = shape.count * reduce::type_bytes(static_cast<std::int32_t>(shape.type)),
+                                             .one_host = setting_.one_host},
+                                            setting_.overrides);
+  const std::int32_t root = shape.collective == collectives::Collective::broadcast ? shape.root : 0;
+  for (const std::unique_ptr<Entry> &entry : entries_)
+    if (entry->choice.algorithm == choice.algorithm && entry->choice.radix == choice.radix && entry->root == root &&
+        entry->in_place == shape.in_place)
+      return *entry;
+  const collectives::Parameters parameters = {.collective = shape.collective,
+                                              .ranks = ranks(),
+                                              .rank = rank(),
+                                              .root = root,
+                                              .in_place = shape.in_place,
+                                              .radix = choice.radix};
+  auto entry = std::make_unique<Entry>(Entry{choice, root, shape.in_place, nullptr, nullptr});
+  entry->plan = std::make_unique<exec::Plan>(
+      exec::Plan::compile(choice.algorithm->build(parameters), ranks(), shape.in_place));
+  entry->execution = std::make_unique<exec::Execution>(*entry->plan, mesh_, setting_.window_bytes);
+  entries_.push_back(std::move(entry));
+  return *entries_.back();
+}
+
+Result<exec::Execution *> Communicator::start(const Call &call) {
+  if (failure_) [[unlikely]] return tl::unexpected<Error>(*failure_);
+  TUTTI_CHECK(active_ == nullptr);
+  if (last_entry_ == nullptr || !(call.shape == last_shape_)) {
+    last_entry_ = &entry_for(call.shape);
+    last_shape_ = call.shape;
+    last_signature_ = signature(call.shape, last_entry_->choice.algorithm->name, last_entry_->choice.radix);
+    last_kernel_ = reduce::kernel(call.shape.type, call.shape.op);
+    last_element_bytes_ = reduce::type_bytes(static_cast<std::int32_t>(call.shape.type));
+  }
+  active_ = last_entry_->execution.get();
+  active_call_ = next_call_++;
+  active_->start({.input = static_cast<const std::byte *>(call.input),
+                  .output = static_cast<std::byte *>(call.output),
+                  .count = call.shape.count,
+                  .element_bytes = last_element_bytes_,
+                  .kernel = last_kernel_,
+                  .stream = {.communicator = id_, .call = active_call_, .signature = last_signature_}});
+  if (!inbox_.empty()) [[unlikely]] {
+    exec::Execution *started = active_;
+    for (const exec::Arrival &arrival : inbox_.take(active_call_)) {
+      if (arrival.record.stream.signature != last_signature_ && !failure_) mismatch(arrival.record);
+      started->arrive(arrival);  // after a failure it gives the memory back
+    }
+    if (failure_) {
+      started->cancel();
+      return tl::unexpected<Error>(*failure_);
+    }
+  }
+  return active_;
+}
+
+void Communicator::finish() {
+  active_ = nullptr;
+  mesh_.settle();
+}
+
+void Communicator::deliver(const mesh::Record &record) {
+  if (record.kind == link::Kind::failure) [[unlikely]] {
+    fail({Code::mismatch, std::string(reinterpret_cast<const char *>(record.payload), record.bytes), record.peer});
+    mesh_.release(record);
+    return;
+  }
+  if (active_ != nullptr && record.stream.call == active_call_) [[likely]] {
+    if (record.stream.signature != last_signature_) [[unlikely]] {
+      mismatch(record);
+      mesh_.release(record);
+      return;
+    }
+    active_->arrive({.record = record});
+    if (active_->contradicted()) [[unlikely]] mismatch(record);
+    return;
+  }
+  const auto ahead = static_cast<std::int32_t>(record.stream.call - next_call_);
+  if (ahead >= 0) {
+    if (!failure_) inbox_.put(record);
+  } else if (record.kind == link::Kind::data && record.bytes != 0) {
+    // Data for a call that is over here: the sender must have made a larger or a different one.
+    mismatch(record);
+  }
+  mesh_.release(record);
+}
+
+void Communicator::retry() {
+  if (active_ != nullptr && active_->waits_for_grant()) active_->retry();
+  if (!notices_.empty()) flush_notices();
+}
+
+void Communicator::mismatch(const mesh::Record &record) {
+  if (failure_) return;
+  const std::string mine = active_ != nullptr && record.stream.call == active_call_
+                               ? describe(last_shape_)
+                               : fmt::format("a call that is complete there");
+  const std::string text = fmt::format(
+      "rank {} and rank {} made different calls as number {} on their communicator: on rank {} it is {}; collective, count, type, "
+      "operator and root have to agree on all ranks",
+      rank(), record.peer, record.stream.call + 1, rank(), mine);
+  send_failure_notices(text);
+  fail({Code::mismatch, text, record.peer});
+}
+
+void Communicator::send_failure_notices(const std::string &text) {
+  for (int peer = 0; peer < ranks(); ++peer)
+    if (peer != rank()) notices_.emplace_back(peer, text.substr(0, mesh::Mesh::kControlBytes));
+  flush_notices();
+}
+
+void Communicator::flush_notices() {
+  std::erase_if(notices_, [&](const std::pair<int, std::string> &notice) {
+    return mesh_.send_control(notice.first, {.communicator = id_, .call = active_call_, .signature = 0}, link::Kind::failure,
+                              {reinterpret_cast<const std::byte *>(notice.second.data()), notice.second.size()});
+  });
+}
+
+void Communicator::fail(Error error) {
+  if (failure_) return;
+  failure_ = std::move(error);
+  if (active_ != nullptr) active_->cancel();
+  active_ = nullptr;
+}
+
+std::string Communicator::current() const { return fmt::format("{} (call {})", describe(last_shape_), active_call_ + 1); }
+
+}  // namespace tutti::comm

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A communicator: selects an algorithm for a call, keeps its plan, starts its execution, and routes the messages that come for it.
+//
+// Invariants
+// - Calls are numbered alike on all ranks; a message belongs to the call whose number it carries.
+// - After the first call of a shape nothing is selected, compiled or allocated; a repeat of the last shape is not even looked up.
+// - Once it has failed it stays failed: every later call returns the same error.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "collectives/select.h"
+#include "comm/call.h"
+#include "comm/inbox.h"
+#include "exec/execution.h"
+#include "mesh/mesh.h"
+
+namespace tutti::comm {
+
+// What selection needs beyond the call; equal on all ranks.
+struct Setting {
+  std::int32_t ranks_per_core = 1;
+  bool one_host = true;
+  collectives::Overrides overrides;
+  std::uint32_t window_bytes = 256 * 1024;
+};
+
+class Communicator {
+ public:
+  Communicator(mesh::Mesh &mesh, std::uint16_t id, const Setting &setting);
+
+  int rank() const { return mesh_.rank(); }
+  int ranks() const { return mesh_.ranks(); }
+  std::uint16_t id() const { return id_; }
+
+  // Starts a call and returns its execution, which is this communicator's and ends with finish(). One at a time.
+  Result<exec::Execution *> start(const Call &call);
+  void finish();
+  // Gives a message of this communicator to its call, or keeps it for a call to come.
+  void deliver(const mesh::Record &record);
+  // Lets the running call try again what waited.
+  void retry();
+  bool active() const { return active_ != nullptr; }
+  const exec::Execution *execution() const { return active_; }
+
+  const std::optional<Error> &failure() const { return failure_; }
+  // The first failure counts. Ends the running call.
+  void fail(Error error);
+  // "allreduce of 100 x float, sum (call 17)", for messages about a call that waits.
+  std::string current() const;
+
+ private:
+  struct Entry {
+    collectives::Choice choice;
+    std::int32_t root;
+    bool in_place;
+    std::unique_ptr<exec::Plan> plan;
+    std::unique_ptr<exec::Execution> execution;
+  };
+  Entry &entry_for(const Shape &shape);
+  void mismatch(const mesh::Record &record);
+  void send_failure_notices(const std::string &text);
+  void flush_notices();
+
+  mesh::Mesh &mesh_;
+  const std::uint16_t id_;
+  const Setting setting_;
+  std::uint32_t next_call_ = 0;
+  std::vector<std::unique_ptr<Entry>> entries_;
+
+  Shape last_shape_;
+  Entry *last_entry_ = nullptr;
+  std::uint32_t last_signature_ = 0;
+  reduce::Kernel last_kernel_ = nullptr;
+  std::size_t last_element_bytes_ = 1;
+
+  exec::Execution *active_ = nullptr;
+  std::uint32_t active_call_ = 0;
+  Inbox inbox_;
+  std::optional<Error> failure_;
+  std::vector<std::pair<int, std::string>> notices_;  // failure notices that wait for a control credit
+};
+
+}  // namespace tutti::comm

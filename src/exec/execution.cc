@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "exec/execution.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace tutti::exec {
+
+using collectives::Buffer;
+using collectives::Range;
+using collectives::Side;
+using collectives::Step;
+
+Execution::Execution(const Plan &plan, mesh::Mesh &mesh, std::uint32_t window_bytes)
+    : plan_(plan), mesh_(mesh), window_bytes_(window_bytes), peers_(plan.peers().size()) {
+  const std::size_t steps = plan.steps().size();
+  total_.resize(steps);
+  done_.resize(steps);
+  released_.resize(steps);
+  source_offset_.resize(steps);
+  target_offset_.resize(steps);
+  queued_.resize(steps);
+  ready_.resize(std::bit_ceil(steps + 1));
+  ready_mask_ = static_cast<std::uint32_t>(ready_.size() - 1);
+  blocked_sends_.reserve(steps);
+  for (Peer &peer : peers_) {
+    peer.pending.reserve(mesh.receive_window());
+    peer.holds.reserve(mesh.receive_window());
+  }
+}
+
+Execution::~Execution() { cancel(); }
+
+std::uint64_t Execution::element_index(std::uint32_t block) const {
+  const std::uint64_t vector = block / plan_.blocks(), within = block % plan_.blocks();
+  return vector * binding_.count + within * base_elements_ + std::min<std::uint64_t>(within, larger_blocks_);
+}
+
+std::uint64_t Execution::offset_of(const Range &range) const {
+  return element_index(range.first) * binding_.element_bytes;
+}
+
+std::uint64_t Execution::bytes_of(const Range &range) const {
+  const std::uint64_t within = range.first % plan_.blocks();
+  const std::uint64_t end = within + range.blocks;
+  TUTTI_DCHECK(end <= plan_.blocks());
+  const std::uint64_t elements =
+      range.blocks * base_elements_ + std::min(end, larger_blocks_) - std::min(within, larger_blocks_);
+  return elements * binding_.element_bytes;
+}
+
+std::byte *Execution::address(const Range &range, std::uint64_t offset) {
+  if (range.buffer == Buffer::scratch) return scratch_.data() + offset;
+  return binding_.output + offset;
+}
+
+const std::byte *Execution::read_address(const Range &range, std::uint64_t offset) {
+  if (range.buffer == Buffer::input) return binding_.input + offset;
+  return address(range, offset);
+}
+
+void Execution::bind_steps() {
+  base_elements_ = binding_.count / plan_.blocks();
+  larger_blocks_ = binding_.count % plan_.blocks();
+  const std::size_t scratch_bytes = plan_.scratch_vectors() * binding_.count * binding_.element_bytes;
+  if (scratch_.size() < scratch_bytes) scratch_.resize(scratch_bytes);
+  const std::vector<PlanStep> &steps = plan_.steps();
+  open_steps_ = 0;
+  for (std::uint32_t i = 0; i < steps.size(); ++i) {
+    const Step &step = steps[i].step;
+    const bool has_source = step.kind != Step::Kind::recv, has_target = step.kind != Step::Kind::send;
+    total_[i] = bytes_of(has_target ? step.target : step.source);
+    done_[i] = released_[i] = 0;
+    source_offset_[i] = has_source ? offset_of(step.source) : 0;
+    target_offset_[i] = has_target ? offset_of(step.target) : 0;
+    if (total_[i] != 0) {
+      ++open_steps_;
+      if (!has_source || step.kind == Step::Kind::recv_reduce)
+        peers_[static_cast<std::size_t>(steps[i].peer_slot)].expected += total_[i];
+    }
+  }
+}
+
+void Execution::start(const Binding &binding) {
+  binding_ = binding;
+  for (Peer &peer : peers_) {
+    peer.next_receive = 0;
+    peer.pending.clear();
+    peer.head = 0;
+    peer.holds.clear();
+    peer.holds_head = 0;
+    peer.sent = peer.expected = peer.consumed = peer.told = 0;
+    peer.window_end = window_bytes_;
+    peer.window_due = false;
+  }
+  blocked_sends_.clear();
+  holds_ = 0;
+  blocked_ = windows_due_ = contradicted_ = false;
+  bind_steps();
+  for (std::uint32_t i = 0; i < total_.size(); ++i)
+    if (total_[i] != 0) push(i);
+  drain();
+}
+
+void Execution::push(std::uint32_t step) {
+  if (queued_[step]) return;
+  queued_[step] = 1;
+  ready_[ready_tail_++ & ready_mask_] = step;  // never full: a step is queued once at most
+}
+
+void Execution::drain() {
+  // The ring may grow while it is walked: advancing one step readies its successors.
+  while (ready_head_ != ready_tail_) {
+    const std::uint32_t step = ready_[ready_head_++ & ready_mask_];
+    queued_[step] = 0;
+    if (released_[step] != total_[step]) advance(step);
+  }
+}
+
+std::uint64_t Execution::limit_of(const PlanStep &plan_step, std::uint32_t step) const {
+  std::uint64_t limit = total_[step];
+  for (const Edge &edge : plan_.edges(plan_step)) {
+    const std::uint64_t released = released_[edge.step];
+    if (released == total_[edge.step]) continue;
+    const std::uint64_t earlier = edge.earlier_target ? target_offset_[edge.step] : source_offset_[edge.step];
+    const std::uint64_t later = edge.later_target ? target_offset_[step] : source_offset_[step];
+    // Both positions are offsets in one buffer; what the earlier step has not released yet is off limits.
+    const std::uint64_t frontier = earlier + released;
+    limit = std::min(limit, frontier > later ? frontier - later : 0);
+  }
+  return limit;
+}
+
+void Execution::advance(std::uint32_t step) {
+  const PlanStep &plan_step = plan_.steps()[step];
+  const std::uint64_t limit = limit_of(plan_step, step);
+  if (limit <= done_[step]) return;
+  switch (plan_step.step.kind) {
+    case Step::Kind::send: advance_send(step, limit); break;
+    case Step::Kind::recv:
+    case Step::Kind::recv_reduce: advance_receive(step, limit); break;
+    case Step::Kind::reduce:
+    case Step::Kind::copy: advance_local(step, limit); break;
+  }
+}
+
+void Execution::release(std::uint32_t step, std::uint64_t to) {
+  if (to == released_[step]) return;
+  released_[step] = to;
+  if (to == total_[step]) --open_steps_;
+  for (const std::uint32_t successor : plan_.successors(plan_.steps()[step]))
+    if (released_[successor] != total_[successor]) push(successor);
+}
+
+void Execution::advance_send(std::uint32_t step, std::uint64_t limit) {
+  const PlanStep &plan_step = plan_.steps()[step];
+  if (plan_step.previous_send != kNoStep && done_[plan_step.previous_send] != total_[plan_step.previous_send]) return;
+  Peer &peer = peers_[static_cast<std::size_t>(plan_step.peer_slot)];
+  const std::byte *data = read_address(plan_step.step.source, source_offset_[step]);
+  const std::uint64_t piece = mesh_.piece_bytes(total_[step], binding_.element_bytes);
+  while (done_[step] < total_[step]) {
+    const std::uint64_t bytes = std::min(piece, total_[step] - done_[step]);
+    if (limit - done_[step] < bytes) return;  // the rest of the piece is not ready
+    const bool last = done_[step] + bytes == total_[step];
+    const mesh::Sent sent = peer.sent >= peer.window_end
+                                ? mesh::Sent{}
+                                : mesh_.send(plan_step.step.peer, binding_.stream, {data + done_[step], bytes}, last);
+    if (!sent.accepted) {
+      blocked_ = true;
+      blocked_sends_.push_back(step);
+      return;
+    }
+    done_[step] += bytes;
+    peer.sent += bytes;
+    if (sent.holds_memory) {
+      peer.holds.push_back({step, sent.sequence, done_[step]});
+      ++holds_;
+    } else if (peer.holds_head == peer.holds.size()) {
+      release(step, done_[step]);
+    } else {
+      // Pieces are released in order: behind a held one, wait for the same acknowledgement.
+      peer.holds.push_back({step, sent.sequence, done_[step]});
+      ++holds_;
+    }
+  }
+  for (const std::uint32_t successor : plan_.successors(plan_step)) push(successor);  // the next send to this peer
+}
+
+void Execution::consume(const PlanStep &plan_step, std::uint32_t step, const std::byte *payload, std::size_t bytes) {
+  std::byte *target = address(plan_step.step.target, target_offset_[step] + done_[step]);
+  if (plan_step.step.kind == Step::Kind::recv) {
+    std::memcpy(target, payload, bytes);
+    return;
+  }
+  const std::byte *local = read_address(plan_step.step.source, source_offset_[step] + done_[step]);
+  const std::size_t count = bytes / binding_.element_bytes;
+  if (plan_step.step.side == Side::left) binding_.kernel(target, payload, local, count);
+  else binding_.kernel(target, local, payload, count);
+}
+
+// The step that the next message of a peer belongs to. Empty steps send nothing, so they match nothing.
+std::uint32_t Execution::receive_step(Peer &peer, int slot) const {
+  const std::span<const std::uint32_t> order = plan_.receives(plan_.peers()[static_cast<std::size_t>(slot)]);
+  while (peer.next_receive < order.size() && done_[order[peer.next_receive]] == total_[order[peer.next_receive]])
+    ++peer.next_receive;
+  return peer.next_receive < order.size() ? order[peer.next_receive] : kNoStep;
+}
+
+void Execution::advance_receive(std::uint32_t step, std::uint64_t limit) {
+  const PlanStep &plan_step = plan_.steps()[step];
+  const int slot = plan_step.peer_slot;
+  Peer &peer = peers_[static_cast<std::size_t>(slot)];
+  if (receive_step(peer, slot) != step) return;
+  while (done_[step] < limit && peer.head < peer.pending.size()) {
+    Arrival &arrival = peer.pending[peer.head];
+    const std::uint32_t left = arrival.record.bytes - arrival.offset;
+    if (left > total_[step] - done_[step]) {
+      contradicted_ = true;
+      return;
+    }
+    const std::uint64_t bytes = std::min<std::uint64_t>(left, limit - done_[step]);
+    consume(plan_step, step, arrival.record.payload + arrival.offset, bytes);
+    arrival.offset += static_cast<std::uint32_t>(bytes);
+    peer.consumed += bytes;
+    done_[step] += bytes;
+    if (arrival.offset == arrival.record.bytes) finish_arrival(peer, slot, arrival);
+  }
+  release(step, done_[step]);
+  if (done_[step] == total_[step] && peer.head < peer.pending.size()) {
+    const std::uint32_t next = receive_step(peer, slot);
+    if (next != kNoStep) push(next);
+  }
+}
+
+void Execution::give_back(const Arrival &arrival) {
+  if (arrival.own != nullptr) std::free(arrival.own);
+  else mesh_.release(arrival.record);
+}
+
+void Execution::finish_arrival(Peer &peer, int slot, Arrival &arrival) {
+  give_back(arrival);
+  if (++peer.head == peer.pending.size()) {
+    peer.pending.clear();
+    peer.head = 0;
+  }
+  // Tell the sender before it runs out, as long as it has that much more to send.
+  if (peer.consumed - peer.told >= window_bytes_ / 2 && peer.expected - peer.told > window_bytes_)
+    tell_window(peer, slot);
+}
+
+void Execution::tell_window(Peer &peer, int slot) {
+  const std::uint64_t consumed = peer.consumed;
+  if (mesh_.send_control(plan_.peers()[static_cast<std::size_t>(slot)].rank, binding_.stream, link::Kind::window,
+                         {reinterpret_cast<const std::byte *>(&consumed), sizeof(consumed)})) {
+    peer.told = consumed;
+    peer.window_due = false;
+  } else {
+    peer.window_due = windows_due_ = blocked_ = true;
+  }
+}
+
+void Execution::advance_local(std::uint32_t step, std::uint64_t limit) {
+  const Step &what = plan_.steps()[step].step;
+  const std::uint64_t bytes = limit - done_[step];
+  std::byte *target = address(what.target, target_offset_[step] + done_[step]);
+  const std::byte *source = read_address(what.source, source_offset_[step] + done_[step]);
+  if (what.kind == Step::Kind::copy) {
+    if (target != source) std::memcpy(target, source, bytes);
+  } else if (what.side == Side::left) {
+    binding_.kernel(target, source, target, bytes / binding_.element_bytes);
+  } else {
+    binding_.kernel(target, target, source, bytes / binding_.element_bytes);
+  }
+  done_[step] = limit;
+  release(step, limit);
+}
+
+void Execution::arrive(const Arrival &arrival) {
+  const std::int32_t slot = plan_.slot_of(arrival.record.peer);
+  if (slot < 0) {
+    contradicted_ = true;
+    give_back(arrival);
+    return;
+  }
+  Peer &peer = peers_[static_cast<std::size_t>(slot)];
+  if (arrival.record.kind == link::Kind::window) {
+    std::uint64_t consumed = 0;
+    std::memcpy(&consumed, arrival.record.payload, std::min<std::size_t>(sizeof(consumed), arrival.record.bytes));
+    peer.window_end = std::max(peer.window_end, consumed + window_bytes_);
+    give_back(arrival);
+    retry();
+    return;
+  }
+  peer.pending.push_back(arrival);
+  if (peer.holds_head != peer.holds.size()) check_holds(peer);  // its header may have acknowledged
+  const std::uint32_t step = receive_step(peer, slot);
+  if (step == kNoStep) {
+    contradicted_ = true;
+    return;
+  }
+  push(step);
+  drain();
+  if (peer.head < peer.pending.size()) {
+    Arrival &last = peer.pending.back();
+    if (last.own == nullptr && mesh_.holds_much(last.record)) spill(last);
+  }
+}
+
+void Execution::spill(Arrival &arrival) {
+  auto *own = static_cast<std::byte *>(std::malloc(arrival.record.bytes));
+  TUTTI_CHECK(own != nullptr, "out of memory for {} early bytes", arrival.record.bytes);
+  std::memcpy(own, arrival.record.payload, arrival.record.bytes);
+  mesh_.release(arrival.record);
+  arrival.own = own;
+  arrival.record.payload = own;
+}
+
+void Execution::check_holds(Peer &peer) {
+  const auto slot = static_cast<std::size_t>(&peer - peers_.data());
+  const int rank = plan_.peers()[slot].rank;
+  while (peer.holds_head < peer.holds.size() && mesh_.acknowledged(rank, peer.holds[peer.holds_head].sequence)) {
+    const Hold hold = peer.holds[peer.holds_head++];
+    --holds_;
+    release(hold.step, hold.end);
+  }
+  if (peer.holds_head == peer.holds.size()) {
+    peer.holds.clear();
+    peer.holds_head = 0;
+  }
+}
+
+void Execution::retry() {
+  if (holds_ != 0)
+    for (Peer &peer : peers_)
+      if (peer.holds_head != peer.holds.size()) check_holds(peer);
+  if (blocked_) {
+    blocked_ = false;
+    if (windows_due_) {
+      windows_due_ = false;
+      for (std::size_t slot = 0; slot < peers_.size(); ++slot)
+        if (peers_[slot].window_due) tell_window(peers_[slot], static_cast<int>(slot));
+    }
+    for (const std::uint32_t step : blocked_sends_) push(step);
+    blocked_sends_.clear();
+  }
+  drain();
+}
+
+void Execution::cancel() {
+  for (Peer &peer : peers_) {
+    for (std::size_t i = peer.head; i < peer.pending.size(); ++i) give_back(peer.pending[i]);
+    peer.pending.clear();
+    peer.head = 0;
+    peer.holds.clear();
+    peer.holds_head = 0;
+  }
+  holds_ = open_steps_ = 0;
+  blocked_ = windows_due_ = false;
+  blocked_sends_.clear();
+}
+
+std::vector<int> Execution::missing() const {
+  std::vector<int> ranks;
+  for (std::size_t slot = 0; slot < peers_.size(); ++slot)
+    if (peers_[slot].consumed < peers_[slot].expected) ranks.push_back(plan_.peers()[slot].rank);
+  std::ranges::sort(ranks);
+  return ranks;
+}
+
+}  // namespace tutti::exec

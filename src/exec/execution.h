@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// One run of a plan: binds buffers, walks the steps that are ready, sends through the mesh, and consumes arrivals
+// straight out of where they landed. Streams: a step that follows another works on the prefix that the other has
+// finished.
+//
+// Invariants
+// - released_[s] is how many bytes of step s others may rely on: for a send, bytes that no replay can need any more.
+// - An arrival is consumed in order, by the step that it matches; until then it stays in its receive buffer, or, once
+// its
+//   peer has used up half of what it may use, in memory of the execution's own (so that a stream can stop only itself).
+// - Nothing here blocks or allocates in steady state.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "exec/plan.h"
+#include "mesh/mesh.h"
+#include "reduce/kernels.h"
+
+namespace tutti::exec {
+
+// What a run works on. Buffers are bytes; in place, input equals output.
+struct Binding {
+  const std::byte *input = nullptr;
+  std::byte *output = nullptr;
+  std::size_t count = 0;
+  std::size_t element_bytes = 1;
+  reduce::Kernel kernel = nullptr;  // null where nothing is reduced
+  mesh::Stream stream;
+};
+
+// A message that has come: in a receive buffer of the mesh, or in memory of its own.
+struct Arrival {
+  mesh::Record record;
+  std::byte *own = nullptr;  // payload copied here; freed by the execution
+  std::uint32_t offset = 0;  // bytes consumed
+};
+
+class Execution {
+ public:
+  Execution(const Plan &plan, mesh::Mesh &mesh, std::uint32_t window_bytes);
+  ~Execution();
+  Execution(const Execution &) = delete;
+  Execution &operator=(const Execution &) = delete;
+
+  void start(const Binding &binding);
+  // A record of this stream. Takes it over: it is released, or its memory freed, when consumed.
+  void arrive(const Arrival &arrival);
+  // Tries again what waited for credits, windows or acknowledgements. Cheap when nothing does.
+  void retry();
+  bool done() const { return open_steps_ == 0; }
+  bool waits_for_grant() const { return blocked_ || holds_ != 0; }
+  // Whether a message contradicted the plan (more bytes than the step it matches): the ranks make different calls.
+  bool contradicted() const { return contradicted_; }
+  // Gives everything back and forgets the run (after an error).
+  void cancel();
+  // Ranks from which this run still expects data, ascending.
+  std::vector<int> missing() const;
+
+ private:
+  struct Hold {
+    std::uint32_t step;
+    std::uint32_t sequence;
+    std::uint64_t end;  // released_[step] once that sequence is acknowledged
+  };
+  struct Peer {
+    std::uint32_t next_receive = 0;  // into the plan's receive order
+    std::vector<Arrival> pending;    // not yet consumed, from `head`
+    std::size_t head = 0;
+    std::vector<Hold> holds;  // sent from user memory, not yet acknowledged, from `holds_head`
+    std::size_t holds_head = 0;
+    std::uint64_t sent = 0, window_end = 0;              // bytes sent, and how many may be
+    std::uint64_t expected = 0, consumed = 0, told = 0;  // bytes to come in all, consumed, and as told to the sender
+    bool window_due = false;
+  };
+
+  void bind_steps();
+  void push(std::uint32_t step);
+  void drain();
+  void advance(std::uint32_t step);
+  void advance_send(std::uint32_t step, std::uint64_t limit);
+  void advance_receive(std::uint32_t step, std::uint64_t limit);
+  void advance_local(std::uint32_t step, std::uint64_t limit);
+  void consume(const PlanStep &plan_step, std::uint32_t step, const std::byte *payload, std::size_t bytes);
+  std::uint32_t receive_step(Peer &peer, int slot) const;
+  void give_back(const Arrival &arrival);
+  void finish_arrival(Peer &peer, int slot, Arrival &arrival);
+  void spill(Arrival &arrival);
+  void tell_window(Peer &peer, int slot);
+  void check_holds(Peer &peer);
+  void release(std::uint32_t step, std::uint64_t to);
+  std::uint64_t limit_of(const PlanStep &plan_step, std::uint32_t step) const;
+  std::byte *address(const collectives::Range &range, std::uint64_t offset);
+  const std::byte *read_address(const collectives::Range &range, std::uint64_t offset);
+  std::uint64_t offset_of(const collectives::Range &range) const;
+  std::uint64_t bytes_of(const collectives::Range &range) const;
+  std::uint64_t element_index(std::uint32_t block) const;
+
+  const Plan &plan_;
+  mesh::Mesh &mesh_;
+  const std::uint32_t window_bytes_;
+  Binding binding_;
+  std::vector<std::byte> scratch_;
+  std::uint64_t base_elements_ = 0, larger_blocks_ = 0;  // of the even partition
+  std::vector<std::uint64_t> total_, done_, released_, source_offset_, target_offset_;
+  std::vector<std::uint32_t> ready_;  // a ring of steps that may be able to go on
+  std::uint32_t ready_head_ = 0, ready_tail_ = 0, ready_mask_ = 0;
+  std::vector<std::uint8_t> queued_;
+  std::vector<std::uint32_t> blocked_sends_;
+  std::vector<Peer> peers_;
+  std::uint32_t open_steps_ = 0;
+  std::uint32_t holds_ = 0;
+  bool blocked_ = false;  // a send or a window waits for credits
+  bool windows_due_ = false;
+  bool contradicted_ = false;
+};
+
+}  // namespace tutti::exec

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "exec/plan.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/check.h"
+
+namespace tutti::exec {
+namespace {
+
+using collectives::Buffer;
+using collectives::Range;
+using collectives::Step;
+
+bool reads_source(Step::Kind kind) { return kind != Step::Kind::recv; }
+bool writes_target(Step::Kind kind) { return kind != Step::Kind::send; }
+bool is_receive(Step::Kind kind) { return kind == Step::Kind::recv || kind == Step::Kind::recv_reduce; }
+
+struct Access {
+  std::uint32_t step;
+  bool target;
+};
+
+// Who wrote a block last, and who has read it since.
+struct BlockHistory {
+  std::uint32_t writer = kNoStep;
+  std::vector<Access> readers;
+};
+
+class Conflicts {
+ public:
+  Conflicts(std::uint32_t blocks, std::uint32_t scratch_vectors, bool in_place) : in_place_(in_place) {
+    history_[0].resize(blocks);
+    history_[1].resize(blocks);
+    history_[2].resize(static_cast<std::size_t>(blocks) * scratch_vectors);
+  }
+
+  // All conflicts of one step with the steps before it, each pair once.
+  std::vector<Edge> follow(std::uint32_t index, const Step &step) {
+    found_.clear();
+    // A reduce step reads its target, too; being its writer covers that, since writing conflicts with everything.
+    if (reads_source(step.kind))
+      for (BlockHistory &block : blocks_of(step.source)) note(block.writer, true, false);
+    if (writes_target(step.kind)) {
+      for (BlockHistory &block : blocks_of(step.target)) {
+        note(block.writer, true, true);
+        for (const Access &reader : block.readers) note(reader.step, reader.target, true);
+      }
+    }
+    if (reads_source(step.kind))
+      for (BlockHistory &block : blocks_of(step.source)) block.readers.push_back({index, false});
+    if (writes_target(step.kind)) {
+      for (BlockHistory &block : blocks_of(step.target)) {
+        block.writer = index;
+        block.readers.clear();
+      }
+    }
+    std::erase_if(found_, [index](const Edge &edge) { return edge.step == index; });
+    return found_;
+  }
+
+ private:
+  std::span<BlockHistory> blocks_of(const Range &range) {
+    const Buffer buffer = in_place_ && range.buffer == Buffer::input ? Buffer::output : range.buffer;
+    std::vector<BlockHistory> &history = history_[static_cast<std::size_t>(buffer)];
+    TUTTI_CHECK(range.first + range.blocks <= history.size(), "a schedule names block {} of {}",
+                range.first + range.blocks, history.size());
+    return {history.data() + range.first, range.blocks};
+  }
+
+  void note(std::uint32_t step, bool earlier_target, bool later_target) {
+    if (step == kNoStep) return;
+    const auto same = [&](const Edge &edge) {
+      return edge.step == step && edge.earlier_target == earlier_target && edge.later_target == later_target;
+    };
+    if (std::ranges::none_of(found_, same)) found_.push_back({step, earlier_target, later_target});
+  }
+
+  bool in_place_;
+  std::array<std::vector<BlockHistory>, 3> history_;
+  std::vector<Edge> found_;
+};
+
+}  // namespace
+
+Plan Plan::compile(const collectives::Schedule &schedule, int ranks, bool in_place) {
+  Plan plan;
+  plan.blocks_ = schedule.blocks;
+  plan.scratch_vectors_ = schedule.scratch_vectors;
+  plan.slot_of_rank_.assign(static_cast<std::size_t>(ranks), -1);
+  Conflicts conflicts(schedule.blocks, schedule.scratch_vectors, in_place);
+  std::vector<std::vector<std::uint32_t>> followers(schedule.steps.size()), receives_of;
+  std::vector<std::uint32_t> last_send;
+
+  for (std::uint32_t i = 0; i < schedule.steps.size(); ++i) {
+    PlanStep step;
+    step.step = schedule.steps[i];
+    step.first_edge = static_cast<std::uint32_t>(plan.edges_.size());
+    for (const Edge &edge : conflicts.follow(i, step.step)) {
+      plan.edges_.push_back(edge);
+      followers[edge.step].push_back(i);
+    }
+    step.edges = static_cast<std::uint32_t>(plan.edges_.size()) - step.first_edge;
+    if (step.step.peer >= 0) {
+      std::int32_t &slot = plan.slot_of_rank_[static_cast<std::size_t>(step.step.peer)];
+      if (slot < 0) {
+        slot = static_cast<std::int32_t>(plan.peers_.size());
+        plan.peers_.push_back({step.step.peer, 0, 0});
+        receives_of.emplace_back();
+        last_send.push_back(kNoStep);
+      }
+      step.peer_slot = slot;
+      const auto s = static_cast<std::size_t>(slot);
+      if (is_receive(step.step.kind)) {
+        receives_of[s].push_back(i);
+      } else {
+        step.previous_send = last_send[s];
+        if (last_send[s] != kNoStep) followers[last_send[s]].push_back(i);
+        last_send[s] = i;
+      }
+    }
+    plan.steps_.push_back(step);
+  }
+
+  for (std::size_t i = 0; i < followers.size(); ++i) {
+    std::ranges::sort(followers[i]);
+    followers[i].erase(std::ranges::unique(followers[i]).begin(), followers[i].end());
+    plan.steps_[i].first_successor = static_cast<std::uint32_t>(plan.successors_.size());
+    plan.steps_[i].successors = static_cast<std::uint32_t>(followers[i].size());
+    plan.successors_.insert(plan.successors_.end(), followers[i].begin(), followers[i].end());
+  }
+  for (std::size_t s = 0; s < plan.peers_.size(); ++s) {
+    plan.peers_[s].first_receive = static_cast<std::uint32_t>(plan.receive_order_.size());
+    plan.peers_[s].receives = static_cast<std::uint32_t>(receives_of[s].size());
+    plan.receive_order_.insert(plan.receive_order_.end(), receives_of[s].begin(), receives_of[s].end());
+  }
+  return plan;
+}
+
+}  // namespace tutti::exec

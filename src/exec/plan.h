@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A schedule made ready to run: which earlier steps each step has to follow, in which order the messages of each peer
+// match. Independent of counts and buffers, so one plan serves every call of its shape. Immutable once compiled.
+//
+// Invariant: edges cover every conflict of two steps (read after write, write after read, write after write on
+// overlapping blocks of one buffer) directly or through the steps between them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "collectives/schedule.h"
+
+namespace tutti::exec {
+
+inline constexpr std::uint32_t kNoStep = UINT32_MAX;
+
+// A step follows an earlier one, because the named ranges of the two overlap.
+struct Edge {
+  std::uint32_t step;   // the earlier one
+  bool earlier_target;  // its range in question: target, else source
+  bool later_target;    // likewise of the step that follows
+};
+
+struct PlanStep {
+  collectives::Step step;
+  std::uint32_t first_edge = 0, edges = 0;
+  std::uint32_t first_successor = 0, successors = 0;
+  std::uint32_t previous_send = kNoStep;  // of a send: the one before it to the same peer, which has to be posted first
+  std::int32_t peer_slot = -1;            // index into peers()
+};
+
+struct PeerPlan {
+  std::int32_t rank;
+  std::uint32_t first_receive,
+      receives;  // into receive_order(): steps in the order in which this peer's messages match
+};
+
+class Plan {
+ public:
+  static Plan compile(const collectives::Schedule &schedule, int ranks, bool in_place);
+
+  std::uint32_t blocks() const { return blocks_; }
+  std::uint32_t scratch_vectors() const { return scratch_vectors_; }
+  const std::vector<PlanStep> &steps() const { return steps_; }
+  std::span<const Edge> edges(const PlanStep &step) const { return {edges_.data() + step.first_edge, step.edges}; }
+  std::span<const std::uint32_t> successors(const PlanStep &step) const {
+    return {successors_.data() + step.first_successor, step.successors};
+  }
+  const std::vector<PeerPlan> &peers() const { return peers_; }
+  std::span<const std::uint32_t> receives(const PeerPlan &peer) const {
+    return {receive_order_.data() + peer.first_receive, peer.receives};
+  }
+  // -1: this plan exchanges nothing with that rank.
+  std::int32_t slot_of(std::int32_t rank) const { return slot_of_rank_[static_cast<std::size_t>(rank)]; }
+
+ private:
+  std::uint32_t blocks_ = 1;
+  std::uint32_t scratch_vectors_ = 0;
+  std::vector<PlanStep> steps_;
+  std::vector<Edge> edges_;
+  std::vector<std::uint32_t> successors_;
+  std::vector<PeerPlan> peers_;
+  std::vector<std::uint32_t> receive_order_;
+  std::vector<std::int32_t> slot_of_rank_;
+};
+
+}  // namespace tutti::exec

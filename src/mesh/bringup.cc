@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mesh/bringup.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "mesh/peer.h"
+#include "verbs/limits.h"
+
+namespace tutti::mesh {
+namespace {
+
+constexpr std::size_t kCacheLine = 64;
+// Header and payload that are worth handing over with the post itself, where the device can. Larger inline limits make
+// send queue entries, and so queues, larger on real devices.
+constexpr std::uint32_t kInlineBytes = 256;
+// A completion for every so many sends keeps the send queue moving at little cost.
+constexpr std::uint32_t kSignalEvery = 64;
+// Receive buffers beyond what is granted.
+constexpr std::uint32_t kReserve = 2;
+
+std::size_t round_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
+
+bool same_port(const verbs::PortOffer &a, const verbs::PortOffer &b) {
+  return a.kind == b.kind && a.port == b.port && std::strncmp(a.device, b.device, sizeof(a.device)) == 0;
+}
+
+}  // namespace
+
+BringupOptions bringup_options(const Config &config) {
+  BringupOptions options;
+  options.eager_bytes = static_cast<std::size_t>(config.eager_bytes);
+  options.chunk_bytes = static_cast<std::size_t>(config.chunk_bytes);
+  options.credits = config.credits;
+  options.qp.timeout = static_cast<std::uint8_t>(config.qp_timeout);
+  options.qp.retry = static_cast<std::uint8_t>(config.qp_retry);
+  options.qp.rnr_retry = static_cast<std::uint8_t>(config.qp_rnr_retry);
+  options.qp.min_rnr_timer = static_cast<std::uint8_t>(config.qp_min_rnr_timer);
+  options.qp.traffic_class = static_cast<std::uint8_t>(config.traffic_class);
+  options.qp.service_level = static_cast<std::uint8_t>(config.service_level);
+  options.qp.hop_limit = static_cast<std::uint8_t>(config.hop_limit);
+  return options;
+}
+
+Result<Bringup> Bringup::create(BringupOptions options) {
+  Bringup bringup;
+  bringup.options_ = std::move(options);
+  const BringupOptions &o = bringup.options_;
+  bringup.mesh_ = std::make_unique<Mesh>();
+  Mesh &mesh = *bringup.mesh_;
+  mesh.rank_ = o.rank;
+  mesh.eager_bytes_ = o.eager_bytes;
+  mesh.chunk_bytes_ = o.chunk_bytes;
+  mesh.chunk_stride_ = round_up(o.chunk_bytes, kCacheLine) + kCacheLine;
+  std::uint32_t capacity = UINT32_MAX;
+  for (const std::vector<verbs::PortOffer> &offers : o.offers)
+    for (const verbs::PortOffer &offer : offers) capacity = std::min(capacity, offer.max_srq_wr);
+  mesh.limits_ = link::limits_for(o.ranks, o.credits, static_cast<std::int64_t>(o.chunk_bytes),
+                                  capacity - std::min(capacity, kReserve));
+  mesh.peers_.resize(static_cast<std::size_t>(o.ranks));
+  for (int rank = 0; rank < o.ranks; ++rank) {
+    if (rank == o.rank) continue;
+    TUTTI_TRY(const verbs::OfferPair pair, verbs::agree({o.rank, o.offers[static_cast<std::size_t>(o.rank)]},
+                                                        {rank, o.offers[static_cast<std::size_t>(rank)]}));
+    auto peer = std::make_unique<Peer>();
+    peer->rank = rank;
+    TUTTI_TRY(peer->rail, bringup.rail_for(o.offers[static_cast<std::size_t>(o.rank)][pair.mine]));
+    mesh.peers_[static_cast<std::size_t>(rank)] = std::move(peer);
+  }
+  TUTTI_TRY(bringup.create_rails());
+  return bringup;
+}
+
+Result<Rail *> Bringup::rail_for(const verbs::PortOffer &port) {
+  for (std::unique_ptr<Rail> &rail : mesh_->rails_)
+    if (same_port(rail->port, port)) return rail.get();
+  auto rail = std::make_unique<Rail>();
+  rail->port = port;
+  rail->device = verbs::find_device(options_.devices, port);
+  if (rail->device == nullptr) return fail(Code::device, "{} is gone since it was offered", verbs::offer_name(port));
+  rail->copies_at_post = port.software();
+  rail->index = static_cast<std::uint8_t>(mesh_->rails_.size());
+  mesh_->rails_.push_back(std::move(rail));
+  return mesh_->rails_.back().get();
+}
+
+Result<> Bringup::create_rails() {
+  // One rank has no peer; it still has a device, for tutti_alloc.
+  if (mesh_->rails_.empty() && !options_.offers[static_cast<std::size_t>(options_.rank)].empty())
+    TUTTI_TRY(rail_for(options_.offers[static_cast<std::size_t>(options_.rank)].front()));
+  for (std::unique_ptr<Rail> &rail : mesh_->rails_) {
+    std::vector<Peer *> peers;
+    for (std::unique_ptr<Peer> &peer : mesh_->peers_)
+      if (peer && peer->rail == rail.get()) peers.push_back(peer.get());
+    TUTTI_TRY(create_rail(*rail, static_cast<std::uint32_t>(peers.size())));
+    for (std::uint32_t place = 0; place < peers.size(); ++place) TUTTI_TRY(create_peer(*peers[place], place));
+  }
+  return {};
+}
+
+Result<> Bringup::create_rail(Rail &rail, std::uint32_t peers) {
+  const link::Limits &limits = mesh_->limits_;
+  const std::uint32_t per_peer = limits.credits[0] + 0u + limits.credits[1] + limits.credits[2];
+  std::uint32_t sharing = 0;
+  for (const std::vector<verbs::PortOffer> &offers : options_.offers)
+    sharing += std::ranges::any_of(offers, [&](const verbs::PortOffer &offer) {
+      return same_port(offer, rail.port) && std::strncmp(offer.host, rail.port.host, sizeof(offer.host)) == 0;
+    });
+  TUTTI_TRY(const verbs::Depths depths,
+            verbs::compute_depths(rail.port, {.peers = peers,
+                                              .local_ranks = rail.port.software() ? 1 : sharing,
+                                              .srq_wanted = per_peer * peers + kReserve,
+                                              .srq_minimum = per_peer * peers + kReserve,
+                                              .srq_reserve = kReserve}));
+  TUTTI_TRY(rail.pd, verbs::alloc_pd(*rail.device));
+  TUTTI_TRY(rail.channel, verbs::create_comp_channel(*rail.device));
+  if (fcntl(rail.channel->fd, F_SETFL, O_NONBLOCK) != 0)
+    return fail_errno(Code::system, errno, "cannot make a completion channel non-blocking");
+  TUTTI_TRY(rail.cq, verbs::create_cq(*rail.device, static_cast<int>(depths.cq_entries), &rail, rail.channel.get()));
+  mesh_->fds_.push_back(rail.channel->fd);
+  MemorySource source = {.device = rail.device, .pd = rail.pd.get(), .topology = options_.topology};
+  if (options_.topology != nullptr)
+    source.numa_node = rail.port.software() ? options_.topology->numa_node_of_process()
+                                            : options_.topology->numa_node_of_device(rail.device->name());
+  if (peers == 0) return {};
+  TUTTI_TRY(rail.receives,
+            ReceiveQueue::create(source, depths.srq_wr, std::max(mesh_->eager_bytes_, Mesh::kControlBytes)));
+  const std::size_t chunks = std::size_t{peers} * limits.chunks;
+  constexpr int kWritable = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+  TUTTI_TRY(rail.staging, Memory::allocate(source, chunks * mesh_->chunk_stride_, kWritable));
+  TUTTI_TRY(rail.grants, Memory::allocate(source, peers * kCacheLine, kWritable));
+  const std::size_t slot_stride =
+      round_up(sizeof(link::Header) + std::max(mesh_->eager_bytes_, Mesh::kControlBytes), kCacheLine) + kCacheLine;
+  TUTTI_TRY(rail.slots,
+            Memory::allocate(source, peers * (limits.slots * slot_stride + kCacheLine), IBV_ACCESS_LOCAL_WRITE));
+  if (!rail.copies_at_post) {
+    TUTTI_TRY(rail.bounce, Memory::allocate(source, chunks * mesh_->chunk_stride_, IBV_ACCESS_LOCAL_WRITE));
+  }
+  rail.qps.reserve(peers);
+  rail.send_depth = depths.send_wr;
+  return {};
+}
+
+void Bringup::place_peer(Peer &peer, std::uint32_t place) const {
+  const Rail &rail = *peer.rail;
+  const link::Limits &limits = mesh_->limits_;
+  const std::size_t chunks_bytes = limits.chunks * mesh_->chunk_stride_;
+  peer.slot_stride = static_cast<std::uint32_t>(
+      round_up(sizeof(link::Header) + std::max(mesh_->eager_bytes_, Mesh::kControlBytes), kCacheLine) + kCacheLine);
+  peer.slot_mask = limits.slots - 1;
+  peer.slots = rail.slots.data() + place * (std::size_t{limits.slots} * peer.slot_stride + kCacheLine);
+  peer.outgoing_grants = reinterpret_cast<link::Grants *>(peer.slots + std::size_t{limits.slots} * peer.slot_stride);
+  peer.incoming_chunks = rail.staging.data() + place * chunks_bytes;
+  peer.incoming_grants = reinterpret_cast<const link::Grants *>(rail.grants.data() + place * kCacheLine);
+  peer.bounce = rail.copies_at_post ? nullptr : rail.bounce.data() + place * chunks_bytes;
+  peer.link = link::Link(limits, 1);
+}
+
+Result<> Bringup::create_peer(Peer &peer, std::uint32_t place) {
+  Rail &rail = *peer.rail;
+  place_peer(peer, place);
+  verbs::QpSetup setup = {.pd = rail.pd.get(),
+                          .send_cq = rail.cq.get(),
+                          .recv_cq = rail.cq.get(),
+                          .srq = rail.receives.srq(),
+                          .send_wr = rail.send_depth,
+                          .send_sge = rail.copies_at_post ? 2u : 1u,
+                          .inline_bytes = kInlineBytes,
+                          .owner = &peer};
+  Result<verbs::Qp> qp = verbs::Qp::create(*rail.device, rail.port, setup);
+  if (!qp && qp.error().sys_errno == EINVAL) {
+    // Devices tell their inline limit only by refusing more.
+    setup.inline_bytes = 0;
+    qp = verbs::Qp::create(*rail.device, rail.port, setup);
+  }
+  if (!qp) return tl::unexpected<Error>(std::move(qp).error());
+  peer.owned_qp.emplace(std::move(*qp));
+  peer.qp = peer.owned_qp->get();
+  rail.inline_bytes = setup.inline_bytes;
+  peer.send_depth = rail.send_depth;
+  peer.signal_every = std::clamp(rail.send_depth / 4, 1u, kSignalEvery);
+  peer.request.sg_list = peer.pieces;
+  rail.qps.insert(peer.qp->qp_num, &peer);
+  return peer.owned_qp->to_init(0, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+}
+
+std::vector<std::byte> Bringup::announcement() const {
+  std::vector<std::byte> bytes(sizeof(Introduction) * static_cast<std::size_t>(options_.ranks));
+  for (std::size_t rank = 0; rank < mesh_->peers_.size(); ++rank) {
+    const Peer *peer = mesh_->peers_[rank].get();
+    if (peer == nullptr) continue;
+    Introduction introduction = {.endpoint = peer->owned_qp->endpoint(),
+                                 .chunks_address = reinterpret_cast<std::uint64_t>(peer->incoming_chunks),
+                                 .grants_address = reinterpret_cast<std::uint64_t>(peer->incoming_grants),
+                                 .chunks_key = peer->rail->staging.rkey(),
+                                 .grants_key = peer->rail->grants.rkey()};
+    std::memcpy(bytes.data() + rank * sizeof(introduction), &introduction, sizeof(introduction));
+  }
+  return bytes;
+}
+
+Result<std::unique_ptr<Mesh>> Bringup::connect(std::span<const std::byte> announcements) {
+  const std::size_t each = sizeof(Introduction) * static_cast<std::size_t>(options_.ranks);
+  TUTTI_CHECK(announcements.size() == each * static_cast<std::size_t>(options_.ranks));
+  for (std::size_t rank = 0; rank < mesh_->peers_.size(); ++rank) {
+    Peer *peer = mesh_->peers_[rank].get();
+    if (peer == nullptr) continue;
+    Introduction remote;
+    std::memcpy(&remote, announcements.data() + rank * each + static_cast<std::size_t>(options_.rank) * sizeof(remote),
+                sizeof(remote));
+    peer->remote_chunks = remote.chunks_address;
+    peer->remote_chunks_key = remote.chunks_key;
+    peer->remote_grants = remote.grants_address;
+    peer->remote_grants_key = remote.grants_key;
+    TUTTI_TRY(peer->owned_qp->to_rtr(remote.endpoint, options_.qp));
+    TUTTI_TRY(peer->owned_qp->to_rts(options_.qp));
+  }
+  return std::move(mesh_);
+}
+
+}  // namespace tutti::mesh

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mesh/mesh.h"
+
+#include <arpa/inet.h>
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "mesh/peer.h"
+
+namespace tutti::mesh {
+namespace {
+
+// Completions fetched by one ibv_poll_cq: enough to empty bursts, small enough for the stack and the first cache.
+constexpr int kPollBatch = 16;
+// Pieces below this cost more in messages than they win in overlap.
+constexpr std::uint64_t kMinPieceBytes = 8 * 1024;
+// Into how many pieces a transfer is cut if none exceeds a chunk: both ends then work on different pieces at once.
+constexpr std::uint64_t kPieces = 4;
+// In a chunk the header ends one cache line, so that the payload begins on the next.
+constexpr std::size_t kChunkHeaderOffset = 64 - sizeof(link::Header);
+
+// wr_id of a send: how many send queue entries its completion accounts for, above the peer's rank.
+std::uint64_t send_id(std::uint32_t entries, std::int32_t rank) {
+  return static_cast<std::uint64_t>(entries) << 32 | static_cast<std::uint32_t>(rank);
+}
+
+}  // namespace
+
+Mesh::Mesh() = default;
+
+Mesh::~Mesh() {
+  // Queue pairs go before what they refer to; the peers own them.
+  for (std::unique_ptr<Peer> &peer : peers_) peer.reset();
+}
+
+std::size_t Mesh::receive_window() const { return limits_.slots; }
+
+std::uint64_t Mesh::piece_bytes(std::uint64_t total, std::size_t element_bytes) const {
+  if (total <= eager_bytes_) return total;
+  const std::uint64_t piece =
+      std::clamp((total + kPieces - 1) / kPieces, kMinPieceBytes, static_cast<std::uint64_t>(chunk_bytes_));
+  const std::uint64_t unit =
+      element_bytes % 64 == 0 ? element_bytes : 64 * (element_bytes % 2 == 0 || element_bytes == 1 ? 1 : element_bytes);
+  return std::max<std::uint64_t>(piece / unit, 1) * unit;
+}
+
+bool Mesh::room_to_post(const Peer &peer) const {
+  return !peer.broken && peer.posted - peer.completed < peer.send_depth - 1;
+}
+
+void Mesh::post(Peer &peer, ibv_send_wr &request, bool wants_completion) {
+  ++peer.posted;
+  ++peer.unsignalled;
+  if (wants_completion || peer.unsignalled >= peer.signal_every) {
+    request.send_flags |= IBV_SEND_SIGNALED;
+    request.wr_id = send_id(peer.unsignalled, peer.rank);
+    peer.unsignalled = 0;
+  } else {
+    request.wr_id = send_id(0, peer.rank);
+  }
+  ibv_send_wr *bad = nullptr;
+  const int error = ibv_post_send(peer.qp, &request, &bad);
+  if (error != 0) [[unlikely]]
+    break_link(peer, -1,
+               fmt::format("posting to the send queue of {} failed: {}", peer.owned_qp->text(), errno_text(error)));
+}
+
+bool Mesh::post_eager(Peer &peer, const Stream &stream, link::Class message_class, link::Kind kind, std::uint8_t flags,
+                      std::span<const std::byte> data) {
+  std::byte *slot =
+      peer.slots + static_cast<std::size_t>(peer.link.next_sequence() & peer.slot_mask) * peer.slot_stride;
+  auto *header = reinterpret_cast<link::Header *>(slot);
+  header->flags = flags;
+  header->communicator = stream.communicator;
+  header->call = stream.call;
+  header->signature = stream.signature;
+  peer.link.stamp(*header, message_class, kind);
+  std::memcpy(slot + sizeof(link::Header), data.data(), data.size());
+  const auto bytes = static_cast<std::uint32_t>(sizeof(link::Header) + data.size());
+  peer.pieces[0] = {reinterpret_cast<std::uint64_t>(slot), bytes, peer.rail->slots.lkey()};
+  ibv_send_wr &request = peer.request;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_SEND;
+  request.send_flags = bytes <= peer.rail->inline_bytes ? IBV_SEND_INLINE : 0;
+  post(peer, request, false);
+  ++statistics_.messages_sent;
+  statistics_.bytes_sent += data.size();
+  return true;
+}
+
+Sent Mesh::send(int to, const Stream &stream, std::span<const std::byte> data, bool last) {
+  Peer &peer = *peers_[static_cast<std::size_t>(to)];
+  const bool staged = data.size() > eager_bytes_;
+  if (!(staged ? peer.link.can_send_chunk() : peer.link.can_send(link::Class::collective))) learn_grants(peer);
+  if (!room_to_post(peer) || !(staged ? peer.link.can_send_chunk() : peer.link.can_send(link::Class::collective))) {
+    ++statistics_.send_stalls;
+    return {};
+  }
+  const std::uint32_t sequence = peer.link.next_sequence();
+  if (staged) return post_chunk(peer, stream, data, last);
+  post_eager(peer, stream, link::Class::collective, link::Kind::data, 0, data);
+  return {.accepted = true, .holds_memory = false, .sequence = sequence};
+}
+
+Sent Mesh::post_chunk(Peer &peer, const Stream &stream, std::span<const std::byte> data, bool last) {
+  const std::uint32_t sequence = peer.link.next_sequence();
+  const std::uint32_t chunk = peer.link.next_chunk() % limits_.chunks;
+  const bool holds = peer.rail->copies_at_post;
+  // The header is built in the message's slot, or in front of the payload where that has to be copied anyway.
+  std::byte *bounce = holds ? nullptr : peer.bounce + chunk * chunk_stride_;
+  std::byte *front = holds ? peer.slots + static_cast<std::size_t>(sequence & peer.slot_mask) * peer.slot_stride
+                           : bounce + kChunkHeaderOffset;
+  auto *header = reinterpret_cast<link::Header *>(front);
+  header->flags = holds && last ? link::kAcknowledgeNow : 0;
+  header->communicator = stream.communicator;
+  header->call = stream.call;
+  header->signature = stream.signature;
+  ibv_send_wr &request = peer.request;
+  request.imm_data = htonl(peer.link.next_chunk());
+  peer.link.stamp(*header, link::Class::collective, link::Kind::data);
+  peer.link.take_chunk();
+  if (holds) {
+    peer.pieces[0] = {reinterpret_cast<std::uint64_t>(front), sizeof(link::Header), peer.rail->slots.lkey()};
+    peer.pieces[1] = {reinterpret_cast<std::uint64_t>(data.data()), static_cast<std::uint32_t>(data.size()), 0};
+  } else {
+    std::memcpy(bounce + kChunkHeaderOffset + sizeof(link::Header), data.data(), data.size());
+    peer.pieces[0] = {reinterpret_cast<std::uint64_t>(front),
+                      static_cast<std::uint32_t>(sizeof(link::Header) + data.size()), peer.rail->bounce.lkey()};
+  }
+  request.num_sge = holds ? 2 : 1;
+  request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  request.send_flags = 0;
+  request.wr.rdma.remote_addr = peer.remote_chunks + chunk * chunk_stride_ + kChunkHeaderOffset;
+  request.wr.rdma.rkey = peer.remote_chunks_key;
+  post(peer, request, false);
+  ++statistics_.chunks_sent;
+  statistics_.bytes_sent += data.size();
+  return {.accepted = true, .holds_memory = holds, .sequence = sequence};
+}
+
+bool Mesh::send_control(int to, const Stream &stream, link::Kind kind, std::span<const std::byte> payload) {
+  TUTTI_CHECK(payload.size() <= kControlBytes);
+  Peer &peer = *peers_[static_cast<std::size_t>(to)];
+  if (!peer.link.can_send(link::Class::control)) learn_grants(peer);
+  if (!room_to_post(peer) || !peer.link.can_send(link::Class::control)) return false;
+  return post_eager(peer, stream, link::Class::control, kind, 0, payload);
+}
+
+void Mesh::learn_grants(Peer &peer) {
+  // Written by the peer's RDMA WRITE: the words are read afresh each time, each by one 8-byte load.
+  auto *words = const_cast<link::Grants *>(peer.incoming_grants);
+  const link::Grants grants = {std::atomic_ref(words->bulk).load(std::memory_order_acquire),
+                               std::atomic_ref(words->small).load(std::memory_order_acquire)};
+  peer.link.learn(grants);
+}
+
+bool Mesh::acknowledged(int rank, std::uint32_t sequence) {
+  Peer &peer = *peers_[static_cast<std::size_t>(rank)];
+  if (peer.link.acknowledged(sequence)) return true;
+  learn_grants(peer);
+  return peer.link.acknowledged(sequence);
+}
+
+void Mesh::write_grants(Peer &peer, bool signalled) {
+  // Overwriting a word that an earlier write still reads does no harm: each 8-byte word is true whenever it is read.
+  *peer.outgoing_grants = peer.link.take_grants();
+  ibv_sge piece = {reinterpret_cast<std::uint64_t>(peer.outgoing_grants), sizeof(link::Grants),
+                   peer.rail->slots.lkey()};
+  ibv_send_wr request = {};
+  request.sg_list = &piece;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_RDMA_WRITE;
+  request.send_flags = sizeof(link::Grants) <= peer.rail->inline_bytes ? IBV_SEND_INLINE : 0;
+  request.wr.rdma.remote_addr = peer.remote_grants;
+  request.wr.rdma.rkey = peer.remote_grants_key;
+  post(peer, request, signalled);
+  ++statistics_.grants_written;
+}
+
+void Mesh::mark_grant(Peer &peer) {
+  if (peer.grant_listed) return;
+  peer.grant_listed = true;
+  grants_due_.push_back(&peer);
+}
+
+void Mesh::settle() {
+  std::size_t kept = 0;
+  for (Peer *peer : grants_due_) {
+    if (peer->link.grant_due() && !peer->broken) {
+      if (!room_to_post(*peer)) {
+        grants_due_[kept++] = peer;
+        continue;
+      }
+      write_grants(*peer, false);
+    }
+    peer->grant_listed = false;
+  }
+  grants_due_.resize(kept);
+}
+
+void Mesh::refill(Rail &rail) {
+  const int error = rail.receives.refill([this](std::int32_t rank, link::Class message_class) {
+    Peer &peer = *peers_[static_cast<std::size_t>(rank)];
+    peer.link.grant(message_class);
+    mark_grant(peer);
+  });
+  TUTTI_CHECK(error == 0, "posting receive buffers failed: {}", errno_text(error));
+}
+
+void Mesh::release(const Record &record) {
+  Peer &peer = *peers_[static_cast<std::size_t>(record.peer)];
+  --peer.held;
+  if (record.buffer >= 0) {
+    peer.rail->receives.release(static_cast<std::uint32_t>(record.buffer));
+    return;
+  }
+  peer.link.grant_chunk();
+  mark_grant(peer);
+}
+
+bool Mesh::holds_much(const Record &record) const {
+  const Peer &peer = *peers_[static_cast<std::size_t>(record.peer)];
+  return peer.held * 2 >= (record.buffer >= 0 ? limits_.credits[0] : limits_.chunks);
+}
+
+int Mesh::poll(std::span<Record> records) {
+  int found = 0;
+  // Before new arrivals: what the last batch made due had the time since to travel with a message instead.
+  if (!grants_due_.empty()) settle();
+  for (std::unique_ptr<Rail> &rail : rails_) {
+    ibv_wc completions[kPollBatch];
+    const int room = std::min<int>(kPollBatch, static_cast<int>(records.size()) - found);
+    if (room <= 0) break;
+    const int polled = ibv_poll_cq(rail->cq.get(), room, completions);
+    TUTTI_CHECK(polled >= 0, "polling the completion queue of {} failed", rail->device->name());
+    for (int i = 0; i < polled; ++i)
+      if (take_completion(*rail, completions[i], records[static_cast<std::size_t>(found)])) ++found;
+    // Buffers go back in batches while traffic flows, and at once when it pauses.
+    if (rail->receives.spent() >= kPollBatch || (polled == 0 && rail->receives.spent() != 0)) refill(*rail);
+  }
+  return found;
+}
+
+bool Mesh::take_completion(Rail &rail, const ibv_wc &completion, Record &record) {
+  if (completion.status != IBV_WC_SUCCESS) [[unlikely]] {
+    take_failure(rail, completion);
+    return false;
+  }
+  if ((completion.opcode & IBV_WC_RECV) != 0) return take_receive(rail, completion, record);
+  peers_[static_cast<std::uint32_t>(completion.wr_id)]->completed += static_cast<std::uint32_t>(completion.wr_id >> 32);
+  return false;
+}
+
+bool Mesh::take_receive(Rail &rail, const ibv_wc &completion, Record &record) {
+  Peer *peer = rail.qps.find(completion.qp_num);
+  TUTTI_CHECK(peer != nullptr, "a completion names QP {}, which {} does not have", completion.qp_num,
+              rail.device->name());
+  const auto buffer = static_cast<std::uint32_t>(completion.wr_id);
+  const bool chunked = completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
+  const std::byte *front = rail.receives.buffer(buffer);
+  if (chunked)
+    front = peer->incoming_chunks + (ntohl(completion.imm_data) % limits_.chunks) * chunk_stride_ + kChunkHeaderOffset;
+  const auto &header = *reinterpret_cast<const link::Header *>(front);
+  const link::Arrival arrival =
+      completion.byte_len < sizeof(header) ? link::Arrival::broken : peer->link.accept(header);
+  const link::Class message_class = header.kind() == link::Kind::data ? link::Class::collective : link::Class::control;
+  rail.receives.filled(buffer, peer->rank, message_class);
+  if (arrival != link::Arrival::deliver) [[unlikely]] {
+    rail.receives.release(buffer);
+    if (arrival == link::Arrival::broken)
+      break_link(*peer, -1,
+                 fmt::format("rank {} sent a message that does not follow the protocol (sequence {}, expected {})",
+                             peer->rank, header.sequence, peer->link.received()));
+    return false;
+  }
+  if (chunked) rail.receives.release(buffer);  // it only carried the notice
+  ++peer->held;
+  if (header.flags & link::kAcknowledgeNow) mark_grant(*peer);
+  ++statistics_.messages_received;
+  record = {.payload = front + sizeof(header),
+            .bytes = completion.byte_len - static_cast<std::uint32_t>(sizeof(header)),
+            .peer = peer->rank,
+            .stream = {header.communicator, header.call, header.signature},
+            .kind = header.kind(),
+            .buffer = chunked ? -1 : static_cast<std::int32_t>(buffer),
+            .rail = rail.index};
+  return true;
+}
+
+void Mesh::take_failure(Rail &rail, const ibv_wc &completion) {
+  Peer *peer = rail.qps.find(completion.qp_num);
+  if (peer == nullptr || peer->broken) return;  // what is flushed after a failure says nothing new
+  break_link(*peer, completion.status,
+             fmt::format("the connection to rank {} broke: completion status {} (vendor code {:#x}) on {}", peer->rank,
+                         static_cast<int>(completion.status), completion.vendor_err, peer->owned_qp->text()));
+}
+
+void Mesh::break_link(Peer &peer, int wc_status, std::string text) {
+  if (peer.broken) return;
+  peer.broken = true;
+  breakages_.push_back({peer.rank, wc_status, std::move(text)});
+}
+
+std::vector<Breakage> Mesh::take_breakages() { return std::exchange(breakages_, {}); }
+
+Result<> Mesh::arm() {
+  for (std::unique_ptr<Rail> &rail : rails_) {
+    if (const int error = ibv_req_notify_cq(rail->cq.get(), 0); error != 0)
+      return fail_errno(Code::device, error, "cannot arm the completion queue of {}", rail->device->name());
+  }
+  return {};
+}
+
+void Mesh::disarm() {
+  // The channels are non-blocking: this takes what events there are. Acknowledging is batched, since it takes a lock.
+  constexpr unsigned kEventBatch = 64;
+  for (std::unique_ptr<Rail> &rail : rails_) {
+    ibv_cq *cq = nullptr;
+    void *context = nullptr;
+    while (rail->device->api().get_cq_event(rail->channel.get(), &cq, &context) == 0) ++rail->unacknowledged_events;
+    if (rail->unacknowledged_events >= kEventBatch) {
+      rail->device->api().ack_cq_events(rail->cq.get(), rail->unacknowledged_events);
+      rail->unacknowledged_events = 0;
+    }
+  }
+}
+
+void Mesh::flush(std::int64_t timeout_ns) {
+  // A signalled write behind everything else: when it completes, all before it has been delivered.
+  const std::int64_t until = now_ns() + timeout_ns;
+  const auto send_queue_empty = [](const std::unique_ptr<Peer> &peer) {
+    return !peer || peer->broken || peer->posted == peer->completed;
+  };
+  for (std::unique_ptr<Peer> &peer : peers_) {
+    if (send_queue_empty(peer) || peer->unsignalled == 0) continue;
+    while (!room_to_post(*peer) && !peer->broken && now_ns() < until) poll_and_drop();
+    if (room_to_post(*peer)) write_grants(*peer, true);
+  }
+  while (!std::ranges::all_of(peers_, send_queue_empty) && now_ns() < until) poll_and_drop();
+}
+
+void Mesh::poll_and_drop() {
+  Record dropped[kPollBatch];
+  const int count = poll(dropped);
+  for (int i = 0; i < count; ++i) release(dropped[i]);
+}
+
+void Mesh::check() const {
+  for (const std::unique_ptr<Rail> &rail : rails_) rail->receives.check();
+}
+
+std::vector<std::string> Mesh::device_names() const {
+  std::vector<std::string> names;
+  for (const std::unique_ptr<Rail> &rail : rails_) names.push_back(verbs::offer_name(rail->port));
+  return names;
+}
+
+std::string Mesh::describe_links() const {
+  std::string text;
+  for (const std::unique_ptr<Peer> &peer : peers_) {
+    if (!peer) continue;
+    text += fmt::format(
+        R"({}{{"rank":{},"device":"{}","state":"{}","epoch":{},"sent":{},"received":{},"unacknowledged":{},"credits":{},"chunk_credits":{},"held":{}}})",
+        text.empty() ? "" : ",", peer->rank, verbs::offer_name(peer->rail->port), peer->broken ? "broken" : "up",
+        peer->link.epoch(), peer->link.next_sequence(), peer->link.received(), peer->link.retained(),
+        peer->link.credits(link::Class::collective), peer->link.chunk_credits(), peer->held);
+  }
+  return "[" + text + "]";
+}
+
+std::string Mesh::describe_memory() const {
+  std::size_t receive = 0, staging = 0, sending = 0;
+  std::string ledger;
+  for (const std::unique_ptr<Rail> &rail : rails_) {
+    receive += rail->receives.bytes();
+    staging += rail->staging.bytes();
+    sending += rail->slots.bytes() + rail->bounce.bytes();
+    ledger += (ledger.empty() ? "" : "; ") + rail->receives.describe();
+  }
+  return fmt::format(R"({{"receive_bytes":{},"staging_bytes":{},"send_bytes":{},"ledger":"{}"}})", receive, staging,
+                     sending, ledger);
+}
+
+Result<Memory> Mesh::allocate(std::size_t bytes) {
+  Rail &rail = *rails_.front();
+  return Memory::allocate({.device = rail.device, .pd = rail.pd.get()}, bytes,
+                          IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
+}
+
+}  // namespace tutti::mesh

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The full mesh: one RC queue pair per peer over one shared receive queue and one completion queue per device. Sends
+// messages against credits, polls completions into records, gives buffers back. The only room that posts and polls.
+//
+// Invariants
+// - Nothing blocks, locks, allocates or calls the system (above the provider) in steady state.
+// - A full queue or a missing credit is back-pressure ("not accepted, try again after a poll"), never an error.
+// - What a record points to stays valid until it is released; what a send takes from user memory has to stay there
+// until
+//   acknowledged, where holds_memory says so.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "link/link.h"
+#include "mesh/receive_queue.h"
+
+namespace tutti::mesh {
+
+// Whose message it is.
+struct Stream {
+  std::uint16_t communicator = 0;
+  std::uint32_t call = 0;
+  std::uint32_t signature = 0;
+};
+
+struct Sent {
+  bool accepted = false;
+  bool holds_memory = false;
+  std::uint32_t sequence = 0;
+};
+
+// A message that has arrived, in order. Its payload lies in a receive buffer or a staging chunk until release().
+struct Record {
+  const std::byte *payload = nullptr;
+  std::uint32_t bytes = 0;
+  std::int32_t peer = -1;
+  Stream stream;
+  link::Kind kind = link::Kind::data;
+  std::int32_t buffer = -1;  // index of the receive buffer; -1: a chunk, or memory that is not the mesh's
+  std::uint8_t rail = 0;
+};
+
+// The first thing that went wrong on a link: later failures only follow from it.
+struct Breakage {
+  std::int32_t peer = -1;
+  int wc_status = -1;
+  std::string text;
+};
+
+struct Statistics {
+  std::uint64_t messages_sent = 0, chunks_sent = 0, bytes_sent = 0, messages_received = 0, grants_written = 0,
+                send_stalls = 0;
+};
+
+struct Peer;  // peer.h: what the mesh knows of one link
+struct Rail;  // rail.h: one opened device with its queues
+
+class Mesh {
+ public:
+  Mesh();
+  ~Mesh();
+  Mesh(const Mesh &) = delete;
+  Mesh &operator=(const Mesh &) = delete;
+
+  int rank() const { return rank_; }
+  int ranks() const { return static_cast<int>(peers_.size()); }
+
+  // Sends one message of collective data: up to eager_bytes into the receive queue, more (up to a chunk) through
+  // staging. `last` asks the receiver to acknowledge at once if the memory is held.
+  Sent send(int peer, const Stream &stream, std::span<const std::byte> data, bool last);
+  // A control message (at most kControlBytes of payload, copied).
+  bool send_control(int peer, const Stream &stream, link::Kind kind, std::span<const std::byte> payload);
+  static constexpr std::size_t kControlBytes = 480;
+
+  // Into how large pieces a transfer of that many bytes is cut; whole elements each.
+  std::uint64_t piece_bytes(std::uint64_t total, std::size_t element_bytes) const;
+
+  // Arrivals of all links, in order per link; 0 when there is none. Also moves credits, and what was waiting for them.
+  int poll(std::span<Record> records);
+  void release(const Record &record);
+  // Writes the grants that are due now. poll() does it for the batch before; call it when an operation ends.
+  void settle();
+  // Whether the peer of a record has used up half of what it may send, because of records not released.
+  bool holds_much(const Record &record) const;
+  bool acknowledged(int peer, std::uint32_t sequence);
+  std::size_t receive_window() const;
+
+  // Links that broke since the last call, root causes only.
+  std::vector<Breakage> take_breakages();
+
+  // Sleeping: arm(), then poll() once more, then wait for fds() to become readable, then disarm().
+  Result<> arm();
+  void disarm();
+  const std::vector<int> &fds() const { return fds_; }
+
+  // Waits (polling) until the fabric has delivered everything sent, as far as peers still answer. For finalize.
+  void flush(std::int64_t timeout_ns);
+
+  // Aborts where an invariant of the ledger or of the credits is broken.
+  void check() const;
+  const Statistics &statistics() const { return statistics_; }
+  std::vector<std::string> device_names() const;  // "software:1", one a rail
+  std::string describe_links() const;   // JSON array, one object a peer
+  std::string describe_memory() const;  // JSON object
+
+  // tutti_alloc memory, from the first rail.
+  Result<Memory> allocate(std::size_t bytes);
+
+ private:
+  friend class Bringup;
+  void post(Peer &peer, ibv_send_wr &request, bool wants_completion);
+  bool post_eager(Peer &peer, const Stream &stream, link::Class message_class, link::Kind kind, std::uint8_t flags,
+                  std::span<const std::byte> data);
+  Sent post_chunk(Peer &peer, const Stream &stream, std::span<const std::byte> data, bool last);
+  void write_grants(Peer &peer, bool signalled);
+  bool room_to_post(const Peer &peer) const;
+  bool take_completion(Rail &rail, const ibv_wc &completion, Record &record);
+  bool take_receive(Rail &rail, const ibv_wc &completion, Record &record);
+  void take_failure(Rail &rail, const ibv_wc &completion);
+  void refill(Rail &rail);
+  void poll_and_drop();
+  void mark_grant(Peer &peer);
+  void learn_grants(Peer &peer);
+  void break_link(Peer &peer, int wc_status, std::string text);
+
+  int rank_ = 0;
+  std::size_t eager_bytes_ = 0, chunk_bytes_ = 0, chunk_stride_ = 0;
+  link::Limits limits_;
+  std::vector<std::unique_ptr<Rail>> rails_;
+  std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null for this rank
+  std::vector<Peer *> grants_due_;            // peers that may have to be told their grants
+  std::vector<Breakage> breakages_;
+  std::vector<int> fds_;
+  Statistics statistics_;
+};
+
+}  // namespace tutti::mesh

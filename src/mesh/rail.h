@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// One opened device with what all its links share: protection domain, completion queue and channel, shared receive
+// queue, and the memory that peers write into. Member order is the order of destruction, last first.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "link/header.h"
+#include "mesh/memory.h"
+#include "mesh/receive_queue.h"
+
+namespace tutti::mesh {
+
+struct Peer;
+
+// Finds the link of a completion by its QP number: open addressing in a table at most a quarter full.
+class QpTable {
+ public:
+  void reserve(std::size_t qps);
+  void insert(std::uint32_t qpn, Peer *peer);
+  Peer *find(std::uint32_t qpn) const {
+    for (std::size_t i = qpn & mask_;; i = (i + 1) & mask_) {
+      if (entries_[i].qpn == qpn) return entries_[i].peer;
+      if (entries_[i].peer == nullptr) return nullptr;
+    }
+  }
+
+ private:
+  struct Entry {
+    std::uint32_t qpn = 0;
+    Peer *peer = nullptr;
+  };
+  std::vector<Entry> entries_;
+  std::size_t mask_ = 0;
+};
+
+struct Rail {
+  const verbs::Device *device = nullptr;  // opened before the mesh, closed after it
+  verbs::PortOffer port;
+  std::uint8_t index = 0;
+  bool copies_at_post = false;  // the device takes the data of any memory without a local key (the software device)
+  verbs::PdHandle pd;
+  verbs::CompChannelHandle channel;
+  verbs::CqHandle cq;
+  Memory staging;  // incoming chunks: peer after peer
+  Memory grants;   // incoming grant words: one link::Grants a peer
+  Memory slots;    // outgoing messages, retained until acknowledged: peer after peer
+  Memory bounce;   // outgoing chunks of memory that is not registered; empty where copies_at_post
+  ReceiveQueue receives;
+  QpTable qps;
+  std::uint32_t inline_bytes = 0;
+  std::uint32_t send_depth = 0;
+  unsigned unacknowledged_events = 0;
+};
+
+}  // namespace tutti::mesh

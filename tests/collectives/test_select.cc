@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "collectives/select.h"
+
+namespace tutti::collectives {
+namespace {
+
+// Situations on both sides of every bound in the table, so that each region of it is visited.
+std::vector<Situation> situations() {
+  std::set<std::int32_t> ranks = {1, 1024}, per_core = {1, 64};
+  std::set<std::uint64_t> bytes = {0, std::uint64_t{1} << 40};
+  for (const SelectionRow &row : selection_table()) {
+    for (const std::int32_t bound : {row.min_ranks, row.max_ranks})
+      for (const std::int64_t near : {-1, 0, 1})
+        if (bound + near >= 1 && bound + near <= 1024) ranks.insert(std::int32_t(bound + near));
+    for (const std::int32_t bound : {row.min_ranks_per_core, row.max_ranks_per_core})
+      if (bound <= 1024) per_core.insert({bound, bound + 1});
+    for (const std::uint64_t bound : {row.min_bytes, row.max_bytes})
+      if (bound < std::uint64_t{1} << 40) bytes.insert({bound, bound + 1});
+  }
+  std::vector<Situation> all;
+  for (const Collective collective : {Collective::allreduce, Collective::broadcast})
+    for (const std::int32_t r : ranks)
+      for (const std::int32_t c : per_core)
+        for (const std::uint64_t b : bytes)
+          all.push_back({.collective = collective, .ranks = r, .ranks_per_core = c, .bytes = b});
+  return all;
+}
+
+TEST(Selection, EverySituationGetsAnAlgorithmThatSupportsItWithAProvenRadix) {
+  for (const Situation &situation : situations()) {
+    const Choice choice = select(situation, {});
+    ASSERT_NE(choice.algorithm, nullptr);
+    EXPECT_EQ(choice.algorithm->collective, situation.collective);
+    const std::vector<std::int32_t> &proven = choice.algorithm->radices;
+    EXPECT_NE(std::find(proven.begin(), proven.end(), choice.radix), proven.end())
+        << choice.algorithm->name << " with radix " << choice.radix;
+    EXPECT_TRUE(choice.algorithm->supports(
+        {.collective = situation.collective, .ranks = situation.ranks, .radix = choice.radix}))
+        << choice.algorithm->name << " for " << situation.ranks << " ranks";
+  }
+}
+
+TEST(Selection, EveryRowIsChosenSomewhere) {
+  std::set<std::pair<std::string, std::int32_t>> chosen;
+  for (const Situation &situation : situations()) {
+    const Choice choice = select(situation, {});
+    chosen.insert({std::string(choice.algorithm->name), choice.radix});
+  }
+  for (const SelectionRow &row : selection_table())
+    EXPECT_TRUE(chosen.contains({std::string(row.algorithm), row.radix})) << row.algorithm;
+}
+
+TEST(Selection, TwoRanksExchangeSmallVectorsInOneRound) {
+  EXPECT_EQ(select({.ranks = 2, .bytes = 8}, {}).algorithm->name, "direct");
+  EXPECT_NE(select({.ranks = 2, .bytes = 64 << 20}, {}).algorithm->name, "direct");
+}
+
+TEST(Selection, AnOverrideWinsWhereItsAlgorithmCanRun) {
+  const Overrides overrides{.allreduce = "ring", .broadcast = "chain"};
+  for (const Situation &situation : situations())
+    EXPECT_EQ(select(situation, overrides).algorithm->name,
+              situation.collective == Collective::allreduce ? "ring" : "chain");
+  const Overrides direct{.allreduce = "direct"};
+  EXPECT_EQ(select({.ranks = 64, .bytes = 1 << 20}, direct).algorithm->name, "direct");
+  EXPECT_NE(select({.ranks = 65, .bytes = 1 << 20}, direct).algorithm->name, "direct");
+}
+
+TEST(Selection, AnOverrideThatIsTheTablesChoiceKeepsItsRadix) {
+  const Situation small{.collective = Collective::broadcast, .ranks = 8, .bytes = 8};
+  EXPECT_EQ(select(small, {.broadcast = "knomial"}).radix, select(small, {}).radix);
+}
+
+TEST(Overrides, AreReadPerCollective) {
+  const Result<Overrides> both = parse_overrides("allreduce:ring,broadcast:chain");
+  ASSERT_TRUE(both);
+  EXPECT_EQ(both->allreduce, "ring");
+  EXPECT_EQ(both->broadcast, "chain");
+  const Result<Overrides> none = parse_overrides("");
+  ASSERT_TRUE(none);
+  EXPECT_EQ(none->allreduce + none->broadcast, "");
+}
+
+TEST(Overrides, ErrorsNameTheUnknownPartAndWhatExists) {
+  const auto text = [](std::string_view value) {
+    const Result<Overrides> result = parse_overrides(value);
+    return result ? "accepted" : result.error().text;
+  };
+  EXPECT_EQ(text("ring"), "TUTTI_ALGO: 'ring' is not COLLECTIVE:ALGORITHM, as in allreduce:ring");
+  EXPECT_EQ(text("reduce:ring"), "TUTTI_ALGO: there is no collective 'reduce'; it takes allreduce and broadcast");
+  EXPECT_EQ(text("broadcast:ring"),
+            "TUTTI_ALGO: broadcast has no algorithm 'ring'; it has knomial, scatter_allgather, chain");
+  EXPECT_EQ(text("allreduce:ring,allreduce:direct"), "TUTTI_ALGO names allreduce twice; give it one algorithm");
+  EXPECT_EQ(text("allreduce:ring,"), "TUTTI_ALGO: '' is not COLLECTIVE:ALGORITHM, as in allreduce:ring");
+  EXPECT_EQ(parse_overrides("x").error().code, Code::config);
+}
+
+TEST(Selection, TextHasOneLineARow) {
+  const std::string text = selection_text();
+  EXPECT_EQ(std::size_t(std::count(text.begin(), text.end(), '\n')), selection_table().size() + 1);
+  for (const SelectionRow &row : selection_table()) EXPECT_NE(text.find(row.algorithm), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tutti::collectives

@@ -44,7 +44,8 @@ Result<> run(bool die) {
     pollfd event{control->event_fd(), POLLIN, 0};
     ::poll(&event, 1, 20'000);
     const auto deaths = control->deaths();
-    if (deaths.size() == 1 && deaths[0].rank == 1) return fail(Code::peer, "rank 1 died: {}", deaths[0].reason);
+    // Others that exit on the news are deaths as well, but on every rank they come after what caused them.
+    if (!deaths.empty() && deaths[0].rank == 1) return fail(Code::peer, "rank 1 died: {}", deaths[0].reason);
     return fail(Code::state, "the death was not told");
   }
   control->leave(deadline);

@@ -17,6 +17,8 @@
 
 #include "tutti/tutti.h"
 
+/* NOLINTBEGIN(modernize-use-nullptr): C, also when a C++ program includes it */
+
 /* MPI counts are int: what one rank gives travels in pieces of at most this many bytes (at most INT_MAX). */
 #ifndef TUTTI_MPI_PIECE_BYTES
 #define TUTTI_MPI_PIECE_BYTES ((size_t)1 << 30)
@@ -90,4 +92,5 @@ static inline tutti_result tutti_init_mpi(MPI_Comm comm, const tutti_options *op
 #ifdef __cplusplus
 }
 #endif
+/* NOLINTEND(modernize-use-nullptr) */
 #endif

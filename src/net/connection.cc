@@ -5,7 +5,7 @@
 
 namespace tutti::net {
 
-void Connection::service(std::int64_t now) {
+void Connection::receive(std::int64_t now) {
   // What has arrived is read before silence is judged: after a pause of this process the answer may be there already.
   std::array<std::byte, 65536> buffer;
   while (!over()) {
@@ -18,6 +18,9 @@ void Connection::service(std::int64_t now) {
     if (in.bytes < buffer.size()) break;
   }
   if (!over()) session_.tick(now);
+}
+
+void Connection::flush() {
   // A failed session may still have an answer to send (its version).
   while (!ended_ && !session_.output().empty()) {
     const Transfer out = send_some(socket_, session_.output());

@@ -17,7 +17,12 @@ class Connection {
  public:
   Connection(Fd socket, Session session) : socket_(std::move(socket)), session_(std::move(session)) {}
 
-  void service(std::int64_t now);
+  void service(std::int64_t now) {
+    receive(now);
+    flush();
+  }
+  void receive(std::int64_t now);  // only reads
+  void flush();                    // only writes
   Session &session() { return session_; }
   const Session &session() const { return session_; }
   const Fd &socket() const { return socket_; }

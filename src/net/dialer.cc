@@ -2,6 +2,7 @@
 #include "net/dialer.h"
 
 #include <algorithm>
+#include <climits>
 
 #include "base/clock.h"
 
@@ -22,6 +23,7 @@ Dialer::Dialer(std::vector<Endpoint> targets, const Key &key, std::size_t frame_
 
 void Dialer::failed(Attempt &attempt, std::int64_t now, std::string why, int weight) {
   attempt.connection.reset();
+  ++attempt.failures;
   attempt.pause = attempt.pause == 0 ? kFirstPause : std::min(attempt.pause * 2, kLongestPause);
   attempt.retry_at = now + attempt.pause;
   if (weight < attempt.failure_weight) return;
@@ -94,8 +96,10 @@ std::string Dialer::trouble() const {
   return most != nullptr ? most->failure : "no answer";
 }
 
-bool Dialer::all_failed() const {
-  return std::ranges::all_of(attempts_, [](const Attempt &attempt) { return !attempt.failure.empty(); });
+int Dialer::failures() const {
+  int fewest = attempts_.empty() ? 0 : INT_MAX;
+  for (const Attempt &attempt : attempts_) fewest = std::min(fewest, attempt.failures);
+  return fewest;
 }
 
 }  // namespace tutti::net

@@ -28,8 +28,8 @@ class Dialer {
   std::string trouble() const;
   // The other version's number if an end that knows the key speaks another version; else 0.
   std::uint32_t other_version() const { return other_version_; }
-  // Every target refused or failed at least once.
-  bool all_failed() const;
+  // How often every target has failed by now: that of the one that failed least.
+  int failures() const;
 
  private:
   struct Attempt {
@@ -38,6 +38,7 @@ class Dialer {
     bool connecting = false;
     std::int64_t retry_at = 0;
     std::int64_t pause = 0;
+    int failures = 0;
     std::string failure;
     int failure_weight = 0;  // how much a failure tells: someone who answered wrongly says more than nobody at all
   };

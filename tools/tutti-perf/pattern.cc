@@ -45,8 +45,9 @@ T combine(tutti_op op, T a, T b) {
   if (op == TUTTI_MIN) return std::min(a, b);
   if (op == TUTTI_MAX) return std::max(a, b);
   if constexpr (std::is_integral_v<T>) {
-    // Through unsigned 64 bits, where overflow is defined, and which no narrower type is promoted past.
-    const auto x = static_cast<std::uint64_t>(a), y = static_cast<std::uint64_t>(b);
+    // Unsigned, where overflow is defined, and 64 bits wide, which nothing is promoted past.
+    using Bits = std::make_unsigned_t<T>;
+    const std::uint64_t x = static_cast<Bits>(a), y = static_cast<Bits>(b);
     return static_cast<T>(op == TUTTI_SUM ? x + y : x * y);
   } else {
     return op == TUTTI_SUM ? a + b : a * b;

@@ -67,7 +67,6 @@ Result<std::unique_ptr<Probe>> Probe::open(Job &job) {
                 first.only_cpu);
   std::unique_ptr<Probe> probe(new Probe(job));
   TUTTI_TRY(probe->attach());
-  for (int i = 0; i < kFirstHandOffs; ++i) TUTTI_TRY(probe->block(Kind::hand_off));
   return probe;
 }
 
@@ -120,10 +119,9 @@ const std::vector<Probe::Way> &Probe::ways() {
 }
 
 Result<> Probe::look_at(std::size_t bytes) {
-  const std::size_t window = std::clamp(std::bit_ceil(bytes), kLargestChunk, kBlockBytes);
-  if (window == window_) return {};
-  window_ = window;
-  best_.one_way_bytes_per_us = best_.both_ways_bytes_per_us = 0;
+  window_ = std::clamp(std::bit_ceil(bytes), kLargestChunk, kBlockBytes);
+  best_ = {};
+  for (int i = 0; i < kFirstHandOffs; ++i) TUTTI_TRY(block(Kind::hand_off));
   for (std::size_t i = 0; i < kSweeps * ways().size(); ++i) TUTTI_TRY(block(Kind::copy));
   return {};
 }

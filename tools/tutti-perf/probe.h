@@ -26,12 +26,12 @@ class Probe {
   Probe(const Probe &) = delete;
   Probe &operator=(const Probe &) = delete;
 
-  // Copies from now on are between buffers of about so many bytes (they fit some cache or none), and the best of other
-  // sizes is forgotten. Collective.
+  // Begins a point: copies are between buffers of about so many bytes (they fit some cache or none), and what was best
+  // before is forgotten, since a virtual machine's host may move the cores apart or together at any time. Collective.
   Result<> look_at(std::size_t bytes);
   // One block of a kind, a fraction of a millisecond. Collective.
   Result<> block(Kind kind);
-  // The best seen so far; on rank 0.
+  // The best seen since look_at; on rank 0.
   const Physics &physics() const { return best_; }
 
  private:

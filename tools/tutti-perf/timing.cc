@@ -17,6 +17,7 @@ constexpr std::size_t kSlots = 64, kFewestSlots = 8, kSlotBytes = 1024 * 1024;
 constexpr std::size_t kFewestBatches = 20;
 // Without -n a point takes about so long per library, within a number of batches that gives steady medians.
 constexpr double kBatchedUs = 60'000, kSingleUs = 250'000;
+constexpr std::size_t kMostBlocks = 40;  // of the probe, in a point
 constexpr std::size_t kMostBatches = 300, kMostSingles = 100;
 
 struct Plan {
@@ -152,9 +153,12 @@ Result<Point> measure(Job &job, const Options &options, const Pattern &pattern, 
   if (probe != nullptr) TUTTI_TRY(probe->look_at(bytes));
   TUTTI_TRY(measurement.warm_up());
   TUTTI_TRY(const Plan plan, measurement.plan());
+  const std::size_t between = (plan.batches + kMostBlocks - 1) / kMostBlocks;
   for (std::size_t number = 0; number < plan.batches; ++number) {
     TUTTI_TRY(measurement.round(number, plan.calls));
-    if (probe != nullptr) TUTTI_TRY(probe->block(plan.calls == 1 ? Probe::Kind::copy : Probe::Kind::hand_off));
+    // Blocks of the probe alternate with ours, but not more of them than it takes to find the best.
+    if (probe != nullptr && number % between == 0)
+      TUTTI_TRY(probe->block(plan.calls == 1 ? Probe::Kind::copy : Probe::Kind::hand_off));
     tick(static_cast<double>(number + 1) / static_cast<double>(plan.batches));
   }
   Point point{.bytes = bytes, .count = measurement.count()};

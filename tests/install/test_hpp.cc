@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// tutti.hpp on one rank: what it takes for a buffer, what it refuses at compile time, and that errors are exceptions.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <list>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tutti/tutti.hpp"
+
+namespace {
+
+using tutti::Buffer;
+using tutti::Comm;
+using tutti::OutputBuffer;
+
+static_assert(Buffer<std::vector<float>> && Buffer<const std::vector<double>> && Buffer<std::array<int, 3>>);
+static_assert(Buffer<std::span<const std::uint8_t>> && Buffer<int (&)[4]>);
+static_assert(!Buffer<std::list<int>>, "not contiguous");
+static_assert(!Buffer<std::vector<bool>> && !Buffer<std::vector<std::string>> && !Buffer<std::vector<int *>>);
+static_assert(OutputBuffer<std::vector<int> &> && OutputBuffer<std::span<int>>,
+              "a span is a view: it may be temporary");
+static_assert(!OutputBuffer<const std::vector<int> &> && !OutputBuffer<std::span<const int>>, "nothing to write to");
+static_assert(!OutputBuffer<std::vector<int>>, "the result would be lost with the temporary");
+static_assert(tutti::type_of<long> == TUTTI_INT64 && tutti::type_of<unsigned long long> == TUTTI_UINT64);
+static_assert(tutti::type_of<const float> == TUTTI_FLOAT && tutti::type_of<signed char> == TUTTI_INT8);
+static_assert(tutti::type_of<bool> < 0 && tutti::type_of<long double> < 0 && tutti::type_of<char32_t> < 0);
+static_assert(!std::is_copy_constructible_v<Comm> && std::is_nothrow_move_constructible_v<Comm>);
+
+template <class In, class Out>
+concept CanReduce = requires(Comm &comm, In &in, Out &out) {
+  comm.allreduce(in, out);
+};
+static_assert(CanReduce<const std::vector<float>, std::array<float, 3>>);
+static_assert(!CanReduce<std::vector<float>, std::vector<double>>, "one element type");
+
+class Hpp : public ::testing::Test {
+ protected:
+  Comm world = Comm::world();
+};
+
+TEST_F(Hpp, KnowsItsPlace) {
+  EXPECT_EQ(0, world.rank());
+  EXPECT_EQ(1, world.size());
+}
+
+TEST_F(Hpp, TakesAnyContiguousRange) {
+  const std::vector<float> in = {1, 2, 3};
+  std::array<float, 3> out = {};
+  world.allreduce(in, out);
+  EXPECT_EQ((std::array<float, 3>{1, 2, 3}), out);
+  int numbers[2] = {4, 5};
+  world.allreduce(numbers, tutti::Op::max);
+  world.broadcast(std::span(numbers).first(1));
+  EXPECT_EQ(4, numbers[0]);
+}
+
+TEST_F(Hpp, EmptyBuffersAreCalls) {
+  std::vector<double> none;
+  world.allreduce(none);
+  world.allreduce(none, none);
+  world.broadcast(none);
+}
+
+TEST_F(Hpp, DifferentSizesAreThrownBeforeAnythingHappens) {
+  const std::vector<int> in(3);
+  std::vector<int> out(2, 7);
+  try {
+    world.allreduce(in, out);
+    FAIL() << "nothing was thrown";
+  } catch (const tutti::Error &error) {
+    EXPECT_EQ(TUTTI_ERROR_ARGUMENT, error.code());
+    EXPECT_EQ(-1, error.peer());
+    EXPECT_NE(std::string::npos, std::string(error.what()).find("input has 3 elements, output has 2"));
+  }
+  EXPECT_EQ((std::vector<int>{7, 7}), out);
+}
+
+TEST_F(Hpp, TheLibrarysErrorIsCarried) {
+  std::vector<int> buffer(1);
+  try {
+    world.broadcast(buffer, 5);
+    FAIL() << "nothing was thrown";
+  } catch (const tutti::Error &error) {
+    EXPECT_EQ(TUTTI_ERROR_ARGUMENT, error.code());
+    EXPECT_STREQ(error.details().text, error.what());
+    EXPECT_STRNE("", error.what());
+  }
+}
+
+TEST_F(Hpp, MemoryIsABufferAndMoves) {
+  tutti::Memory<float> memory = world.alloc<float>(100);
+  EXPECT_EQ(100u, memory.size());
+  EXPECT_EQ(0.0f, memory[99]) << "elements are value-initialised";
+  memory[99] = 3;
+  world.allreduce(memory);
+  tutti::Memory<float> other = std::move(memory);
+  EXPECT_EQ(3.0f, other[99]);
+  EXPECT_EQ(0u, memory.size());  // NOLINT: what is left is empty, and that is the test
+  other = world.alloc<float>(0);
+  EXPECT_EQ(0u, other.size());
+}
+
+TEST_F(Hpp, AMovedFromWorldIsEmptyAndTheOtherWorks) {
+  Comm other = std::move(world);
+  EXPECT_EQ(nullptr, world.c());  // NOLINT: as above
+  std::vector<int> one = {1};
+  other.allreduce(one);
+  world = std::move(other);
+  world.allreduce(one);
+}
+
+TEST_F(Hpp, FreeingTellsErrorsAndLeavesNothingToTheDestructor) {
+  world.free();
+  EXPECT_EQ(nullptr, world.c());
+}
+
+TEST(HppBootstrap, TakesTheCallersOwn) {
+  tutti_bootstrap alone = {};
+  alone.size = sizeof(alone);
+  alone.ranks = 1;
+  alone.allgather = [](void *, const void *in, void *out, size_t bytes) -> int32_t {
+    std::copy_n(static_cast<const char *>(in), bytes, static_cast<char *>(out));
+    return 0;
+  };
+  Comm world = Comm::world(alone, {.timeout_ms = 5000});
+  EXPECT_EQ(1, world.size());
+}
+
+}  // namespace

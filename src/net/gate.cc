@@ -7,11 +7,28 @@
 
 namespace tutti::net {
 
+// What has arrived from an end is read before it is judged.
+bool Gate::make_room(std::int64_t now) {
+  if (pending_.size() < most_pending_) return true;
+  for (auto entry = pending_.begin(); entry != pending_.end(); ++entry) {
+    (*entry)->service(now);
+    if ((*entry)->session().vouched()) continue;
+    pending_.erase(entry);
+    return true;
+  }
+  return false;
+}
+
 void Gate::accept_all(std::int64_t now) {
   if (now < resume_at_) return;
   resume_at_ = 0;
   for (const Fd &listener : listeners_) {
-    for (;;) {
+    // No more than there is room for in a round: in between, those who are on their way get on.
+    for (std::size_t accepted_now = 0; accepted_now < most_pending_; ++accepted_now) {
+      if (!make_room(now)) {  // all of them know the key: each is in or gone in moments
+        resume_at_ = now + 10 * kNanosecondsPerMillisecond;
+        return;
+      }
       Result<Accepted> accepted = tcp_accept(listener);
       if (!accepted || accepted->exhausted != 0) {
         trouble_ = accepted
@@ -23,7 +40,6 @@ void Gate::accept_all(std::int64_t now) {
         return;
       }
       if (!accepted->socket) break;
-      if (pending_.size() >= most_pending_) pending_.pop_front();
       pending_.push_back(std::make_unique<Connection>(
           std::move(accepted->socket), Session(Hello::Role::acceptor, key_, random_nonce(), now, frame_limit_)));
     }

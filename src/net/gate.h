@@ -2,7 +2,8 @@
 //
 // Where a rank is reached: listens, and lets through who proves the job's key and then says who it is (its first
 // message). Everyone else is dropped without disturbing the rest. Polled by its owner's loop.
-// Invariant: the number of connections held for unproved ends is bounded; the oldest goes first.
+// Invariant: the number of connections on their way in is bounded; where room is needed, the oldest that has shown no
+// sign of the key goes, and never one that has: strangers push out strangers only.
 #pragma once
 
 #include <poll.h>
@@ -36,6 +37,7 @@ class Gate {
 
  private:
   void accept_all(std::int64_t now);
+  bool make_room(std::int64_t now);
 
   std::vector<Fd> listeners_;
   Key key_;

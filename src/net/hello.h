@@ -48,6 +48,8 @@ class Hello {
   // What is to be sent since the last call.
   Bytes take_output();
   State state() const { return state_; }
+  // The other end has shown a MAC of the key: no stranger, unless it replays what another end said.
+  bool vouched() const { return greeted_; }
   std::uint32_t peer_version() const { return peer_version_; }
 
  private:

@@ -37,6 +37,7 @@ class Session {
 
   State state() const { return state_; }
   bool failed() const { return state_ != State::hello && state_ != State::open; }
+  bool vouched() const { return hello_.vouched(); }
   std::int64_t hello_until() const { return hello_until_; }
   std::uint32_t peer_version() const { return hello_.peer_version(); }
 

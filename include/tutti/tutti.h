@@ -112,7 +112,8 @@ typedef struct {
  * (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, as torchrun and tutti-run set them; alone: one rank). Null options:
  * defaults. On failure *world is null, every rank gets an error within the start-up deadline, and nothing is left
  * behind. */
-TUTTI_API tutti_result tutti_init(const tutti_bootstrap *bootstrap, const tutti_options *options, tutti_comm **world) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_init(const tutti_bootstrap *bootstrap, const tutti_options *options,
+                                  tutti_comm **world) TUTTI_NOEXCEPT;
 
 /* Frees a communicator and sets *comm to null. Collective. Freeing the world finalizes: all its memory, threads and
  * connections go; any later use of the handle is TUTTI_ERROR_COMM. */
@@ -133,7 +134,8 @@ TUTTI_API tutti_result tutti_allreduce(const void *in, void *out, size_t count, 
 
 /* buffer holds count elements; the root's content is copied to all ranks. Blocks until the buffer is free on the root
  * and filled elsewhere; it does not wait for other ranks. Errors as tutti_allreduce, and ARGUMENT for a bad root. */
-TUTTI_API tutti_result tutti_broadcast(void *buffer, size_t count, tutti_type type, int32_t root, tutti_comm *comm) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_broadcast(void *buffer, size_t count, tutti_type type, int32_t root,
+                                       tutti_comm *comm) TUTTI_NOEXCEPT;
 
 /* Memory that transfers best: pages of its own, on the device's NUMA node, registered once. Freed by tutti_free, or
  * with the world. bytes 0 gives a null pointer. Local. */

@@ -12,7 +12,8 @@ namespace tutti::api {
 namespace {
 
 std::string range_text(const Variable &variable) {
-  if (std::holds_alternative<std::int64_t Config::*>(variable.member)) return fmt::format("{} to {}", variable.min, variable.max);
+  if (std::holds_alternative<std::int64_t Config::*>(variable.member))
+    return fmt::format("{} to {}", variable.min, variable.max);
   std::string words;
   for (const std::string_view word : variable.words) words += (words.empty() ? "" : ", ") + std::string(word);
   return words.empty() ? "text" : words;
@@ -21,8 +22,8 @@ std::string range_text(const Variable &variable) {
 std::string describe_topology(const topology::Topology &topology) {
   std::string cpus;
   for (const int cpu : topology.allowed_cpus()) cpus += (cpus.empty() ? "" : ",") + std::to_string(cpu);
-  return fmt::format(R"({{"text":{},"allowed_cpus":[{}],"usable_cpus":{},"numa_nodes":{}}})", quoted(topology.describe()), cpus,
-                     topology.usable_cpus(), topology.numa_nodes());
+  return fmt::format(R"({{"text":{},"allowed_cpus":[{}],"usable_cpus":{},"numa_nodes":{}}})",
+                     quoted(topology.describe()), cpus, topology.usable_cpus(), topology.numa_nodes());
 }
 
 }  // namespace
@@ -30,9 +31,9 @@ std::string describe_topology(const topology::Topology &topology) {
 std::string describe_config(const Config &config) {
   std::string text;
   for (const Variable &variable : config_variables())
-    text += fmt::format(R"({}{{"name":{},"default":{},"value":{},"range":{},"help":{}}})", text.empty() ? "" : ",", quoted(variable.name),
-                        quoted(variable.default_text), quoted(config_text(config, variable)), quoted(range_text(variable)),
-                        quoted(variable.help));
+    text += fmt::format(R"({}{{"name":{},"default":{},"value":{},"range":{},"help":{}}})", text.empty() ? "" : ",",
+                        quoted(variable.name), quoted(variable.default_text), quoted(config_text(config, variable)),
+                        quoted(range_text(variable)), quoted(variable.help));
   return "[" + text + "]";
 }
 
@@ -46,7 +47,10 @@ Result<std::string> describe_process(const std::string &what) {
   }
   if (what == "devices") {
     TUTTI_TRY(const std::unique_ptr<topology::Topology> topology, topology::Topology::load());
-    TUTTI_TRY(const DeviceSet devices, DeviceSet::open(config, {.device = config.device, .several_hosts = false, .look_at_all = true, .job_key = {}}, topology.get()));
+    TUTTI_TRY(
+        const DeviceSet devices,
+        DeviceSet::open(config, {.device = config.device, .several_hosts = false, .look_at_all = true, .job_key = {}},
+                        topology.get()));
     const Result<std::vector<verbs::PortOffer>> offers = devices.offers();
     std::vector<std::string> chosen;
     if (offers && !offers->empty()) {
@@ -61,8 +65,10 @@ Result<std::string> describe_process(const std::string &what) {
 std::string explain_choice(const std::string &wish, int ranks, int hosts, const std::vector<std::string> &devices) {
   if (wish != "auto") return fmt::format("TUTTI_DEVICE={} asks for it", wish);
   if (ranks == 1) return "the software device serves ranks of one host, without a NIC";
-  if (hosts == 1) return fmt::format("all {} ranks share one host, which the software device serves through shared memory", ranks);
-  return fmt::format("{} ranks on {} hosts: shared memory inside a host{}", ranks, hosts, devices.size() > 1 ? ", RDMA between hosts" : "");
+  if (hosts == 1)
+    return fmt::format("all {} ranks share one host, which the software device serves through shared memory", ranks);
+  return fmt::format("{} ranks on {} hosts: shared memory inside a host{}", ranks, hosts,
+                     devices.size() > 1 ? ", RDMA between hosts" : "");
 }
 
 }  // namespace tutti::api

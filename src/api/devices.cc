@@ -20,7 +20,8 @@ Result<DeviceSet> DeviceSet::open(const Config &config, const DeviceWish &wish, 
   // The GID index is the user's choice for RDMA ports; the software device has its own table.
   verbs::ProbeOptions software_probe = probe;
   if (wish.device == "auto") software_probe.gid_index = -1;
-  TUTTI_TRY(verbs::Devices software, verbs::open_devices(set.software_->api(), verbs::DeviceKind::software, software_probe));
+  TUTTI_TRY(verbs::Devices software,
+            verbs::open_devices(set.software_->api(), verbs::DeviceKind::software, software_probe));
   set.opened_ = std::move(software.opened);
   set.notes_ = std::move(software.skipped);
 
@@ -48,7 +49,8 @@ std::vector<const verbs::Device *> DeviceSet::devices() const {
   return all;
 }
 
-std::string DeviceSet::describe(const std::vector<std::string> &chosen, const std::string &why, const topology::Topology *topology) const {
+std::string DeviceSet::describe(const std::vector<std::string> &chosen, const std::string &why,
+                                const topology::Topology *topology) const {
   std::string text;
   const auto add = [&text](const std::string &object) { text += (text.empty() ? "" : ",") + object; };
   for (const verbs::Device &device : opened_) {
@@ -59,20 +61,24 @@ std::string DeviceSet::describe(const std::vector<std::string> &chosen, const st
       verbs::GidEntry entries[64];
       const int count = device.api().query_gids(device.context(), port.offer.port, entries, 64);
       for (int i = 0; i < count; ++i)
-        gids += fmt::format(R"({}{{"index":{},"type":{},"gid":{},"interface":{}}})", gids.empty() ? "" : ",", entries[i].index,
-                            quoted(verbs::gid_type_name(entries[i].type)), quoted(verbs::gid_text(entries[i].gid)),
-                            quoted(entries[i].interface));
+        gids += fmt::format(R"({}{{"index":{},"type":{},"gid":{},"interface":{}}})", gids.empty() ? "" : ",",
+                            entries[i].index, quoted(verbs::gid_type_name(entries[i].type)),
+                            quoted(verbs::gid_text(entries[i].gid)), quoted(entries[i].interface));
       add(fmt::format(
           R"({{"name":{},"kind":"{}","port":{},"state":"{}","usable":{},"reason":{},"gids":[{}],"mtu":{},"numa_node":{},"chosen":{}}})",
-          quoted(device.name()), software ? "software" : "rdma", port.offer.port, port.usable() ? "ACTIVE" : "not usable", port.usable(),
-          quoted(is_chosen ? why : port.unusable), gids, verbs::mtu_bytes(port.offer.active_mtu),
-          topology == nullptr ? -1 : software ? topology->numa_node_of_process() : topology->numa_node_of_device(device.name()),
+          quoted(device.name()), software ? "software" : "rdma", port.offer.port,
+          port.usable() ? "ACTIVE" : "not usable", port.usable(), quoted(is_chosen ? why : port.unusable), gids,
+          verbs::mtu_bytes(port.offer.active_mtu),
+          topology == nullptr ? -1
+          : software          ? topology->numa_node_of_process()
+                              : topology->numa_node_of_device(device.name()),
           is_chosen));
     }
   }
   for (const std::string &note : notes_)
-    add(fmt::format(R"({{"name":"-","kind":"rdma","port":0,"state":"absent","usable":false,"reason":{},"gids":[],"mtu":0,"numa_node":-1,"chosen":false}})",
-                    quoted(note)));
+    add(fmt::format(
+        R"({{"name":"-","kind":"rdma","port":0,"state":"absent","usable":false,"reason":{},"gids":[],"mtu":0,"numa_node":-1,"chosen":false}})",
+        quoted(note)));
   return "[" + text + "]";
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The one place that picks device tables: opens the software device and, where they can be of use, the RDMA devices, and
-// tells people what was seen and chosen.
+// The one place that picks device tables: opens the software device and, where they can be of use, the RDMA devices,
+// and tells people what was seen and chosen.
 #pragma once
 
 #include <memory>
@@ -30,7 +30,8 @@ class DeviceSet {
   std::vector<const verbs::Device *> devices() const;
   Result<std::vector<verbs::PortOffer>> offers() const { return verbs::select_offers(devices(), wish_.device); }
   // JSON array, one object a port (or a device without one). `chosen` are the devices of a world, `why` the reason.
-  std::string describe(const std::vector<std::string> &chosen, const std::string &why, const topology::Topology *topology) const;
+  std::string describe(const std::vector<std::string> &chosen, const std::string &why,
+                       const topology::Topology *topology) const;
 
  private:
   DeviceWish wish_;

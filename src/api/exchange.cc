@@ -42,7 +42,8 @@ Result<std::vector<std::byte>> Exchange::gather(const Result<std::vector<std::by
     if (theirs.code != TUTTI_SUCCESS) {
       theirs.text[sizeof(theirs.text) - 1] = '\0';
       return tl::unexpected<Error>(Error{static_cast<Code>(theirs.code),
-                                         fmt::format("rank {} failed to start: {}", rank, theirs.text), rank, theirs.sys_errno});
+                                         fmt::format("rank {} failed to start: {}", rank, theirs.text), rank,
+                                         theirs.sys_errno});
     }
     values.insert(values.end(), from + sizeof(theirs), from + out.size());
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Start-up exchanges in which a rank that failed still takes part, so that all ranks learn of it in the same step and nobody
-// waits for a rank that has given up.
+// Start-up exchanges in which a rank that failed still takes part, so that all ranks learn of it in the same step and
+// nobody waits for a rank that has given up.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,9 @@ class Exchange {
  public:
   Exchange(bootstrap::Bootstrap &bootstrap, Deadline deadline) : bootstrap_(bootstrap), deadline_(deadline) {}
 
-  // Gathers `bytes` of every rank, in rank order, `size` bytes each on all ranks. `mine` is what this rank has, or why it
-  // has failed; its own error comes back then, and on other ranks the error of the lowest rank that failed, naming it.
+  // Gathers `bytes` of every rank, in rank order, `size` bytes each on all ranks. `mine` is what this rank has, or why
+  // it has failed; its own error comes back then, and on other ranks the error of the lowest rank that failed, naming
+  // it.
   Result<std::vector<std::byte>> gather(const Result<std::vector<std::byte>> &mine, std::size_t size);
 
   // The same for one plain struct a rank.

@@ -23,7 +23,8 @@ struct Slot {
   std::unique_ptr<World> world;
 };
 
-// Process-wide by nature: the C interface's handles are. Guarded by mutex for making and taking; lookups read one atomic.
+// Process-wide by nature: the C interface's handles are. Guarded by mutex for making and taking; lookups read one
+// atomic.
 struct Table {
   std::mutex mutex;
   std::array<Slot, kSlots> slots;

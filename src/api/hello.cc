@@ -52,7 +52,8 @@ Hello make_hello(const Config &config, const topology::Topology &topology, const
   put(hello.version, kLibraryVersion);
   put(hello.host, host_id());
   const std::string fingerprint = config_fingerprint(config);
-  TUTTI_CHECK(fingerprint.size() < sizeof(hello.fingerprint), "the configuration fingerprint has {} bytes", fingerprint.size());
+  TUTTI_CHECK(fingerprint.size() < sizeof(hello.fingerprint), "the configuration fingerprint has {} bytes",
+              fingerprint.size());
   put(hello.fingerprint, fingerprint);
   put(hello.job_key, job_key);
   for (const int cpu : topology.allowed_cpus())
@@ -69,16 +70,18 @@ Result<Group> understand(std::span<const Hello> hellos, int rank, const std::str
   for (std::size_t other = 0; other < hellos.size(); ++other) {
     const Hello &hello = hellos[other];
     if (get(hello.version) != get(hellos[0].version))
-      return tl::unexpected<Error>(Error{Code::version,
-                                         fmt::format("rank {} runs version {} and rank 0 runs {}: use one installation on all hosts",
-                                                     other, get(hello.version), get(hellos[0].version)),
-                                         static_cast<int>(other)});
+      return tl::unexpected<Error>(
+          Error{Code::version,
+                fmt::format("rank {} runs version {} and rank 0 runs {}: use one installation on all hosts", other,
+                            get(hello.version), get(hellos[0].version)),
+                static_cast<int>(other)});
     const std::string difference = config_difference(get(hello.fingerprint), get(hellos[0].fingerprint));
     if (!difference.empty())
-      return tl::unexpected<Error>(Error{Code::config,
-                                         fmt::format("rank {} is configured differently from rank 0: {} (there: rank 0); set it alike on all ranks",
-                                                     other, difference),
-                                         static_cast<int>(other)});
+      return tl::unexpected<Error>(Error{
+          Code::config,
+          fmt::format("rank {} is configured differently from rank 0: {} (there: rank 0); set it alike on all ranks",
+                      other, difference),
+          static_cast<int>(other)});
     Host &host = hosts[get(hello.host)];
     for (int word = 0; word < 16; ++word) host.cpus[word] |= hello.cpus[word];
     if (get(hello.host) == get(mine.host) && other < static_cast<std::size_t>(rank)) ++group.local_rank;
@@ -90,7 +93,8 @@ Result<Group> understand(std::span<const Hello> hellos, int rank, const std::str
   for (const auto &[name, host] : hosts) {
     int cpus = 0;
     for (const std::uint64_t word : host.cpus) cpus += std::popcount(word);
-    // Ranks bound to different cores together have them all; a quota holds for all of them together, as far as one can know.
+    // Ranks bound to different cores together have them all; a quota holds for all of them together, as far as one can
+    // know.
     const bool unbound = cpus == host.quota || host.quota > 1;
     const int usable = std::max(1, unbound ? std::min(cpus, host.quota) : cpus);
     group.ranks_per_core = std::max(group.ranks_per_core, (host.ranks + usable - 1) / usable);

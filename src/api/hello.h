@@ -17,7 +17,7 @@ namespace tutti::api {
 // Of fixed size in every version, so that different versions can still tell each other so.
 struct Hello {
   char version[16] = {};
-  char host[64] = {};          // equal for ranks that can share memory
+  char host[64] = {};           // equal for ranks that can share memory
   char fingerprint[1024] = {};  // configuration that has to agree
   char job_key[128] = {};       // rank 0's, where the bootstrap has none
   std::uint64_t cpus[16] = {};  // mask of allowed CPUs, up to 1024
@@ -29,7 +29,7 @@ static_assert(sizeof(Hello) == 2048);
 
 struct Group {
   int hosts = 1;
-  int local_rank = 0;   // among the ranks of this host
+  int local_rank = 0;  // among the ranks of this host
   int local_ranks = 1;
   int ranks_per_core = 1;  // of the most crowded host, rounded up
   std::string job_key;

@@ -42,7 +42,8 @@ Result<> check_struct(const T *given, const char *name) {
   if (given->size < sizeof(given->size))
     return fail(Code::argument, "{}.size is {}: set it with TUTTI_INIT_STRUCT({})", name, given->size, name);
   const auto *bytes = reinterpret_cast<const unsigned char *>(given);
-  if (given->size > 65536 || std::any_of(bytes + std::min(sizeof(T), given->size), bytes + given->size, [](unsigned char b) { return b != 0; }))
+  if (given->size > 65536 || std::any_of(bytes + std::min(sizeof(T), given->size), bytes + given->size,
+                                         [](unsigned char b) { return b != 0; }))
     return fail(Code::argument, "{} sets a field that this version ({}) does not know", name, kLibraryVersion);
   return {};
 }
@@ -54,7 +55,8 @@ T known_part(const T *given) {
   return known;
 }
 
-Result<std::unique_ptr<bootstrap::Bootstrap>> environment_bootstrap(const Config &config, const Environment &environment) {
+Result<std::unique_ptr<bootstrap::Bootstrap>> environment_bootstrap(const Config &config,
+                                                                    const Environment &environment) {
   TUTTI_TRY(const bootstrap::Launch launch, bootstrap::launcher_environment(environment));
   if (!launch.warning.empty()) TUTTI_LOG(warn, "{}", launch.warning);
   if (launch.master_address.empty()) return bootstrap::Group(1).rank(0);
@@ -78,7 +80,9 @@ Result<tutti_comm *> init(const tutti_bootstrap *given_bootstrap, const tutti_op
   std::vector<std::string> unknown;
   TUTTI_TRY(world_options.config, read_config(world_options.environment, &unknown));
   for (const std::string &text : unknown) TUTTI_LOG(warn, "{}", text);
-  if (options.timeout_ms < 0) return fail(Code::argument, "tutti_options.timeout_ms is {}: it has to be 0 (default) or positive", options.timeout_ms);
+  if (options.timeout_ms < 0)
+    return fail(Code::argument, "tutti_options.timeout_ms is {}: it has to be 0 (default) or positive",
+                options.timeout_ms);
   if (options.timeout_ms > 0) world_options.config.init_timeout_s = (options.timeout_ms + 999) / 1000;
   if (options.device != nullptr) world_options.config.device = options.device;
 
@@ -104,12 +108,15 @@ Result<> copy_text(const std::string &text, char *out, std::size_t *bytes, const
   return {};
 }
 
-Result<> check_elements(const char *function, tutti_type type, std::size_t count, const void *buffer, const char *buffer_name) {
+Result<> check_elements(const char *function, tutti_type type, std::size_t count, const void *buffer,
+                        const char *buffer_name) {
   const std::size_t bytes = reduce::type_bytes(type);
   if (bytes == 0) [[unlikely]]
-    return fail(Code::type, "{}: type {} is unknown; types are TUTTI_INT8 ({}) to TUTTI_DOUBLE ({})", function, type, TUTTI_INT8, TUTTI_DOUBLE);
+    return fail(Code::type, "{}: type {} is unknown; types are TUTTI_INT8 ({}) to TUTTI_DOUBLE ({})", function, type,
+                TUTTI_INT8, TUTTI_DOUBLE);
   if (count > SIZE_MAX / 2 / bytes) [[unlikely]]
-    return fail(Code::argument, "{}: count {} of {} bytes each is more than an address space holds", function, count, bytes);
+    return fail(Code::argument, "{}: count {} of {} bytes each is more than an address space holds", function, count,
+                bytes);
   if (buffer == nullptr && count != 0) [[unlikely]]
     return fail(Code::argument, "{}: {} is null and count is {}", function, buffer_name, count);
   return {};
@@ -118,8 +125,8 @@ Result<> check_elements(const char *function, tutti_type type, std::size_t count
 }  // namespace
 }  // namespace tutti::api
 
-using namespace tutti;        // NOLINT: this file only defines the C functions below
-using namespace tutti::api;   // NOLINT
+using namespace tutti;       // NOLINT: this file only defines the C functions below
+using namespace tutti::api;  // NOLINT
 
 extern "C" {
 
@@ -172,14 +179,17 @@ tutti_result tutti_comm_size(tutti_comm *comm, int32_t *size) noexcept {
   });
 }
 
-tutti_result tutti_allreduce(const void *in, void *out, size_t count, tutti_type type, tutti_op op, tutti_comm *comm) noexcept {
+tutti_result tutti_allreduce(const void *in, void *out, size_t count, tutti_type type, tutti_op op,
+                             tutti_comm *comm) noexcept {
   return guarded([&]() -> Result<> {
     World *world = find_world(comm);
-    if (world == nullptr) [[unlikely]] return no_comm("tutti_allreduce");
+    if (world == nullptr) [[unlikely]]
+      return no_comm("tutti_allreduce");
     TUTTI_TRY(check_elements("tutti_allreduce", type, count, out, "out"));
     TUTTI_TRY(check_elements("tutti_allreduce", type, count, in, "in"));
     if (static_cast<std::uint32_t>(op) >= reduce::kOps) [[unlikely]]
-      return fail(Code::op, "tutti_allreduce: operator {} is unknown; operators are TUTTI_SUM ({}) to TUTTI_MAX ({})", op, TUTTI_SUM, TUTTI_MAX);
+      return fail(Code::op, "tutti_allreduce: operator {} is unknown; operators are TUTTI_SUM ({}) to TUTTI_MAX ({})",
+                  op, TUTTI_SUM, TUTTI_MAX);
     const bool in_place = in == TUTTI_IN_PLACE || in == out;
     const comm::Call call = {.shape = {.collective = collectives::Collective::allreduce,
                                        .type = static_cast<reduce::Type>(type),
@@ -196,10 +206,12 @@ tutti_result tutti_allreduce(const void *in, void *out, size_t count, tutti_type
 tutti_result tutti_broadcast(void *buffer, size_t count, tutti_type type, int32_t root, tutti_comm *comm) noexcept {
   return guarded([&]() -> Result<> {
     World *world = find_world(comm);
-    if (world == nullptr) [[unlikely]] return no_comm("tutti_broadcast");
+    if (world == nullptr) [[unlikely]]
+      return no_comm("tutti_broadcast");
     TUTTI_TRY(check_elements("tutti_broadcast", type, count, buffer, "buffer"));
     if (root < 0 || root >= world->communicator().ranks()) [[unlikely]]
-      return fail(Code::argument, "tutti_broadcast: root {} is not a rank; ranks are 0 to {}", root, world->communicator().ranks() - 1);
+      return fail(Code::argument, "tutti_broadcast: root {} is not a rank; ranks are 0 to {}", root,
+                  world->communicator().ranks() - 1);
     const comm::Call call = {.shape = {.collective = collectives::Collective::broadcast,
                                        .type = static_cast<reduce::Type>(type),
                                        .root = root,
@@ -255,7 +267,8 @@ tutti_result tutti_describe(const char *what, char *json, size_t *bytes) noexcep
 tutti_result tutti_last_error(tutti_error *error) noexcept {
   return guarded([&]() -> Result<> {
     if (error == nullptr) return fail(Code::argument, "tutti_last_error: error is null");
-    if (error->size < sizeof(error->size)) return fail(Code::argument, "tutti_error.size is {}: set it with TUTTI_INIT_STRUCT(tutti_error)", error->size);
+    if (error->size < sizeof(error->size))
+      return fail(Code::argument, "tutti_error.size is {}: set it with TUTTI_INIT_STRUCT(tutti_error)", error->size);
     tutti_error filled = {};
     filled.size = error->size;
     filled.peer = filled.wc_status = -1;
@@ -275,8 +288,6 @@ const char *tutti_result_name(tutti_result result) noexcept { return code_name(r
 
 size_t tutti_type_bytes(tutti_type type) noexcept { return reduce::type_bytes(type); }
 
-const char *tutti_version(void) noexcept {
-  return kLibraryVersion;
-}
+const char *tutti_version(void) noexcept { return kLibraryVersion; }
 
 }  // extern "C"

@@ -55,7 +55,8 @@ struct Done {
 
 }  // namespace
 
-Result<std::unique_ptr<World>> World::create(std::unique_ptr<bootstrap::Bootstrap> bootstrap, const WorldOptions &options) {
+Result<std::unique_ptr<World>> World::create(std::unique_ptr<bootstrap::Bootstrap> bootstrap,
+                                             const WorldOptions &options) {
   if (sodium_init() < 0) return fail(Code::system, "libsodium cannot be initialised: no source of randomness");
   std::unique_ptr<World> world(new World);
   TUTTI_TRY(world->bring_up(*bootstrap, options));
@@ -92,7 +93,8 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
 
   // 2. Devices and control addresses.
   const auto offer = [&]() -> Result<Offer> {
-    const DeviceWish wish = {.device = config_.device, .several_hosts = group.hosts > 1, .look_at_all = false, .job_key = group.job_key};
+    const DeviceWish wish = {
+        .device = config_.device, .several_hosts = group.hosts > 1, .look_at_all = false, .job_key = group.job_key};
     TUTTI_TRY(devices_, DeviceSet::open(config_, wish, topology_.get()));
     TUTTI_TRY(const std::vector<verbs::PortOffer> offers, devices_->offers());
     Offer mine;
@@ -116,12 +118,15 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   bringup_options.ranks = ranks_;
   bringup_options.devices = devices_->devices();
   bringup_options.topology = topology_.get();
+  bringup_options.wire_bytes = softdev::kWireBytes;
+  bringup_options.wire_packets = softdev::kWirePackets;
   for (const Offer &other : offers) bringup_options.offers.emplace_back(other.offers, other.offers + other.ports);
   Result<mesh::Bringup> bringup = mesh::Bringup::create(std::move(bringup_options));
   Result<std::vector<std::byte>> announcement;
   if (bringup) announcement = bringup->announcement();
   else announcement = tl::unexpected<Error>(bringup.error());
-  TUTTI_TRY(const std::vector<std::byte> announcements, exchange.gather(announcement, mesh::Bringup::announcement_bytes(ranks_)));
+  TUTTI_TRY(const std::vector<std::byte> announcements,
+            exchange.gather(announcement, mesh::Bringup::announcement_bytes(ranks_)));
 
   // 4. To RTS, and the control connections; then nobody sends before everybody is ready.
   const auto connect = [&]() -> Result<Done> {
@@ -138,7 +143,8 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   comm::Setting setting = {.ranks_per_core = group.ranks_per_core, .one_host = group.hosts == 1};
   setting.window_bytes = static_cast<std::uint32_t>(config_.early_bytes);
   TUTTI_TRY(setting.overrides, collectives::parse_overrides(config_.algo));
-  TUTTI_TRY(engine_, comm::Engine::create(std::move(mesh_), control_.get(), comm::wait_policy(group.ranks_per_core, config_.spin_us)));
+  TUTTI_TRY(engine_, comm::Engine::create(std::move(mesh_), control_.get(),
+                                          comm::wait_policy(group.ranks_per_core, config_.spin_us)));
   communicator_ = std::make_unique<comm::Communicator>(engine_->mesh(), 0, setting);
   engine_->add(*communicator_);
 
@@ -146,7 +152,8 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   const topology::PinPlan plan = topology_->plan(pin_of(config_.pin), group.local_rank, group.local_ranks);
   binding_reason_ = plan.reason;
   binding_.emplace(topology::Binding::apply(plan));
-  TUTTI_LOG(info, "{} ranks on {} hosts, {}; {}; {} exchanges", ranks_, group.hosts, device_reason_, binding_reason_, exchange.exchanges());
+  TUTTI_LOG(info, "{} ranks on {} hosts, {}; {}; {} exchanges", ranks_, group.hosts, device_reason_, binding_reason_,
+            exchange.exchanges());
   return {};
 }
 
@@ -154,13 +161,16 @@ void World::finalize() {
   if (!communicator_->failure() && !engine_->aborted()) {
     // All ranks are here, so nobody still needs what this one would have to send.
     std::uint8_t token = 0;
-    const comm::Call barrier = {.shape = {.collective = collectives::Collective::allreduce, .type = reduce::Type::uint8, .op = reduce::Op::max, .count = 1, .in_place = true},
+    const comm::Call barrier = {.shape = {.collective = collectives::Collective::allreduce,
+                                          .type = reduce::Type::uint8,
+                                          .op = reduce::Op::max,
+                                          .count = 1,
+                                          .in_place = true},
                                 .input = &token,
                                 .output = &token};
     if (const Result<> met = engine_->run(*communicator_, barrier); !met)
       TUTTI_LOG(info, "finalize goes on without the other ranks: {}", met.error().text);
-    else
-      engine_->mesh().check();
+    else engine_->mesh().check();
   }
   if (!engine_->aborted()) engine_->mesh().flush(kFlushNs);
   control_->leave(Deadline::after_ms(kLeaveMs));
@@ -182,7 +192,8 @@ Result<void *> World::allocate(std::size_t bytes) {
 Result<> World::release(void *memory) {
   if (memory == nullptr) return {};
   if (allocations_.erase(memory) == 0)
-    return fail(Code::argument, "tutti_free: {} was not given by tutti_alloc of this world, or is free already", fmt::ptr(memory));
+    return fail(Code::argument, "tutti_free: {} was not given by tutti_alloc of this world, or is free already",
+                fmt::ptr(memory));
   return {};
 }
 
@@ -198,7 +209,8 @@ Result<std::string> World::query(const std::string &what) const {
         R"({{"messages_sent":{},"chunks_sent":{},"bytes_sent":{},"messages_received":{},"grants_written":{},"send_stalls":{}}})",
         s.messages_sent, s.chunks_sent, s.bytes_sent, s.messages_received, s.grants_written, s.send_stalls);
   }
-  return fail(Code::argument, "tutti_query: '{}' is unknown; there are devices, links, selection, memory, statistics, config", what);
+  return fail(Code::argument,
+              "tutti_query: '{}' is unknown; there are devices, links, selection, memory, statistics, config", what);
 }
 
 }  // namespace tutti::api

@@ -29,7 +29,8 @@ struct WorldOptions {
 
 class World {
  public:
-  static Result<std::unique_ptr<World>> create(std::unique_ptr<bootstrap::Bootstrap> bootstrap, const WorldOptions &options);
+  static Result<std::unique_ptr<World>> create(std::unique_ptr<bootstrap::Bootstrap> bootstrap,
+                                               const WorldOptions &options);
   ~World();
 
   comm::Communicator &communicator() { return *communicator_; }

@@ -86,7 +86,7 @@ const std::vector<Variable> &table() {
        .member = &Config::eager_bytes,
        .default_text = "4K",
        .min = 256,
-       .max = 64 * kKiB,
+       .max = 16 * kKiB,
        .bytes = true,
        .same_on_all_ranks = true,
        .help = "Largest message sent into the shared receive queue; longer ones go through staging chunks."},

@@ -7,15 +7,17 @@ namespace tutti::comm {
 
 using collectives::Choice;
 
-Communicator::Communicator(mesh::Mesh &mesh, std::uint16_t id, const Setting &setting) : mesh_(mesh), id_(id), setting_(setting) {}
+Communicator::Communicator(mesh::Mesh &mesh, std::uint16_t id, const Setting &setting)
+    : mesh_(mesh), id_(id), setting_(setting) {}
 
 Communicator::Entry &Communicator::entry_for(const Shape &shape) {
-  const Choice choice = collectives::select({.collective = shape.collective,
-                                             .ranks = ranks(),
-                                             .ranks_per_core = setting_.ranks_per_core,
-                                             .bytes = shape.count * reduce::type_bytes(static_cast<std::int32_t>(shape.type)),
-                                             .one_host = setting_.one_host},
-                                            setting_.overrides);
+  const Choice choice =
+      collectives::select({.collective = shape.collective,
+                           .ranks = ranks(),
+                           .ranks_per_core = setting_.ranks_per_core,
+                           .bytes = shape.count * reduce::type_bytes(static_cast<std::int32_t>(shape.type)),
+                           .one_host = setting_.one_host},
+                          setting_.overrides);
   const std::int32_t root = shape.collective == collectives::Collective::broadcast ? shape.root : 0;
   for (const std::unique_ptr<Entry> &entry : entries_)
     if (entry->choice.algorithm == choice.algorithm && entry->choice.radix == choice.radix && entry->root == root &&
@@ -28,15 +30,16 @@ Communicator::Entry &Communicator::entry_for(const Shape &shape) {
                                               .in_place = shape.in_place,
                                               .radix = choice.radix};
   auto entry = std::make_unique<Entry>(Entry{choice, root, shape.in_place, nullptr, nullptr});
-  entry->plan = std::make_unique<exec::Plan>(
-      exec::Plan::compile(choice.algorithm->build(parameters), ranks(), shape.in_place));
+  entry->plan =
+      std::make_unique<exec::Plan>(exec::Plan::compile(choice.algorithm->build(parameters), ranks(), shape.in_place));
   entry->execution = std::make_unique<exec::Execution>(*entry->plan, mesh_, setting_.window_bytes);
   entries_.push_back(std::move(entry));
   return *entries_.back();
 }
 
 Result<exec::Execution *> Communicator::start(const Call &call) {
-  if (failure_) [[unlikely]] return tl::unexpected<Error>(*failure_);
+  if (failure_) [[unlikely]]
+    return tl::unexpected<Error>(*failure_);
   TUTTI_CHECK(active_ == nullptr);
   if (last_entry_ == nullptr || !(call.shape == last_shape_)) {
     last_entry_ = &entry_for(call.shape);
@@ -85,7 +88,8 @@ void Communicator::deliver(const mesh::Record &record) {
       return;
     }
     active_->arrive({.record = record});
-    if (active_->contradicted()) [[unlikely]] mismatch(record);
+    if (active_->contradicted()) [[unlikely]]
+      mismatch(record);
     return;
   }
   const auto ahead = static_cast<std::int32_t>(record.stream.call - next_call_);
@@ -109,7 +113,8 @@ void Communicator::mismatch(const mesh::Record &record) {
                                ? describe(last_shape_)
                                : fmt::format("a call that is complete there");
   const std::string text = fmt::format(
-      "rank {} and rank {} made different calls as number {} on their communicator: on rank {} it is {}; collective, count, type, "
+      "rank {} and rank {} made different calls as number {} on their communicator: on rank {} it is {}; collective, "
+      "count, type, "
       "operator and root have to agree on all ranks",
       rank(), record.peer, record.stream.call + 1, rank(), mine);
   send_failure_notices(text);
@@ -124,7 +129,8 @@ void Communicator::send_failure_notices(const std::string &text) {
 
 void Communicator::flush_notices() {
   std::erase_if(notices_, [&](const std::pair<int, std::string> &notice) {
-    return mesh_.send_control(notice.first, {.communicator = id_, .call = active_call_, .signature = 0}, link::Kind::failure,
+    return mesh_.send_control(notice.first, {.communicator = id_, .call = active_call_, .signature = 0},
+                              link::Kind::failure,
                               {reinterpret_cast<const std::byte *>(notice.second.data()), notice.second.size()});
   });
 }
@@ -136,6 +142,8 @@ void Communicator::fail(Error error) {
   active_ = nullptr;
 }
 
-std::string Communicator::current() const { return fmt::format("{} (call {})", describe(last_shape_), active_call_ + 1); }
+std::string Communicator::current() const {
+  return fmt::format("{} (call {})", describe(last_shape_), active_call_ + 1);
+}
 
 }  // namespace tutti::comm

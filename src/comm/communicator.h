@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A communicator: selects an algorithm for a call, keeps its plan, starts its execution, and routes the messages that come for it.
+// A communicator: selects an algorithm for a call, keeps its plan, starts its execution, and routes the messages that
+// come for it.
 //
 // Invariants
 // - Calls are numbered alike on all ranks; a message belongs to the call whose number it carries.
-// - After the first call of a shape nothing is selected, compiled or allocated; a repeat of the last shape is not even looked up.
+// - After the first call of a shape nothing is selected, compiled or allocated; a repeat of the last shape is not even
+// looked up.
 // - Once it has failed it stays failed: every later call returns the same error.
 #pragma once
 

@@ -37,15 +37,17 @@ void pause_cpu() {
 
 WaitPolicy wait_policy(int ranks_per_core, std::int64_t spin_us_setting) {
   WaitPolicy policy;
-  // With a core for each rank spinning costs nobody. With more ranks than cores the peer waited for may need this core: give
-  // it away at once, and keep offering it, since yielding among runnable core-mates beats sleeping and being woken.
+  // With a core for each rank spinning costs nobody. With more ranks than cores the peer waited for may need this core:
+  // give it away at once, and keep offering it, since yielding among runnable core-mates beats sleeping and being
+  // woken.
   policy.spin_ns = ranks_per_core <= 1 ? 200'000 : 0;
   policy.yield_ns = ranks_per_core <= 1 ? 1'000'000 : 5'000'000;
   if (spin_us_setting >= 0) policy.spin_ns = spin_us_setting * 1000;
   return policy;
 }
 
-Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<mesh::Mesh> mesh, control::Control *control, WaitPolicy policy) {
+Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<mesh::Mesh> mesh, control::Control *control,
+                                               WaitPolicy policy) {
   const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_fd < 0) return fail_errno(Code::system, errno, "cannot create an event descriptor");
   return std::unique_ptr<Engine>(new Engine(std::move(mesh), control, policy, wake_fd));
@@ -72,8 +74,7 @@ int Engine::progress() {
     const std::size_t id = record.stream.communicator;
     if (id < communicators_.size() && communicators_[id] != nullptr) [[likely]]
       communicators_[id]->deliver(record);
-    else
-      mesh_->release(record);  // a communicator that is gone here
+    else mesh_->release(record);  // a communicator that is gone here
   }
   for (Communicator *communicator : communicators_)
     if (communicator != nullptr) communicator->retry();
@@ -81,7 +82,8 @@ int Engine::progress() {
 }
 
 Result<> Engine::run(Communicator &communicator, const Call &call) {
-  if (aborted()) [[unlikely]] look_around(0);
+  if (aborted()) [[unlikely]]
+    look_around(0);
   TUTTI_TRY(exec::Execution * execution, communicator.start(call));
   if (!execution->done()) TUTTI_TRY(wait(communicator, *execution));
   communicator.finish();
@@ -94,7 +96,8 @@ Result<> Engine::wait(Communicator &communicator, exec::Execution &execution) {
   bool yielding = policy_.spin_ns == 0;
   for (;;) {
     const int found = progress();
-    if (communicator.failure()) [[unlikely]] return tl::unexpected<Error>(*communicator.failure());
+    if (communicator.failure()) [[unlikely]]
+      return tl::unexpected<Error>(*communicator.failure());
     if (execution.done()) return {};
     if (found != 0) {
       idle_polls = 0;
@@ -151,8 +154,9 @@ void Engine::sleep(const exec::Execution &execution) {
     fail_all(armed.error());
     return;
   }
-  const bool nothing_came = progress() == 0 && !execution.done() && !aborted() &&
-                            (control_ == nullptr || control_->changes().load(std::memory_order_acquire) == seen_changes_);
+  const bool nothing_came =
+      progress() == 0 && !execution.done() && !aborted() &&
+      (control_ == nullptr || control_->changes().load(std::memory_order_acquire) == seen_changes_);
   if (nothing_came) {
     std::vector<pollfd> fds;
     for (const int fd : mesh_->fds()) fds.push_back({fd, POLLIN, 0});

@@ -3,9 +3,10 @@
 // Progress and waiting: the only poller of the mesh. Hands arrivals to communicators, notices deaths, broken links and
 // aborts, and makes a waiter spin, yield, then sleep.
 //
-// Why no wake-up is lost: a sleeper arms every completion queue, then polls once more, then waits on the channels. What arrived before
-// arming is found by that poll; what arrives after it raises an event on a channel (the devices order the arming
-// against their own deliveries). Deaths and aborts are counters that are read after arming, too, and raise event fds.
+// Why no wake-up is lost: a sleeper arms every completion queue, then polls once more, then waits on the channels. What
+// arrived before arming is found by that poll; what arrives after it raises an event on a channel (the devices order
+// the arming against their own deliveries). Deaths and aborts are counters that are read after arming, too, and raise
+// event fds.
 #pragma once
 
 #include <atomic>
@@ -31,7 +32,8 @@ WaitPolicy wait_policy(int ranks_per_core, std::int64_t spin_us_setting);
 class Engine {
  public:
   // control may be null: then nobody dies (one rank, or stepped tests).
-  static Result<std::unique_ptr<Engine>> create(std::unique_ptr<mesh::Mesh> mesh, control::Control *control, WaitPolicy policy);
+  static Result<std::unique_ptr<Engine>> create(std::unique_ptr<mesh::Mesh> mesh, control::Control *control,
+                                                WaitPolicy policy);
   ~Engine();
   Engine(const Engine &) = delete;
   Engine &operator=(const Engine &) = delete;

@@ -159,7 +159,8 @@ void Execution::release(std::uint32_t step, std::uint64_t to) {
 void Execution::advance_send(std::uint32_t step, std::uint64_t limit) {
   const PlanStep &plan_step = plan_.steps()[step];
   Peer &peer = peers_[static_cast<std::size_t>(plan_step.peer_slot)];
-  const std::span<const std::uint32_t> order = plan_.sends(plan_.peers()[static_cast<std::size_t>(plan_step.peer_slot)]);
+  const std::span<const std::uint32_t> order =
+      plan_.sends(plan_.peers()[static_cast<std::size_t>(plan_step.peer_slot)]);
   if (next_of(order, peer.next_send) != step) return;
   const std::byte *data = read_address(plan_step.step.source, source_offset_[step]);
   const std::uint64_t piece = mesh_.piece_bytes(total_[step], binding_.element_bytes);
@@ -308,10 +309,10 @@ void Execution::arrive(const Arrival &arrival) {
   }
   push(step);
   drain();
-  if (peer.head < peer.pending.size()) {
-    Arrival &last = peer.pending.back();
-    if (last.own == nullptr && mesh_.holds_much(last.record)) spill(last);
-  }
+  // What waits may not use up what its peer may send: then it moves to memory of its own, oldest first.
+  if (peer.head < peer.pending.size() && mesh_.holds_much(arrival.record))
+    for (std::size_t i = peer.head; i < peer.pending.size(); ++i)
+      if (peer.pending[i].own == nullptr) spill(peer.pending[i]);
 }
 
 void Execution::spill(Arrival &arrival) {

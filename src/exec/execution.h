@@ -70,7 +70,7 @@ class Execution {
   };
   struct Peer {
     std::uint32_t next_receive = 0, next_send = 0;  // into the plan's orders
-    std::vector<Arrival> pending;    // not yet consumed, from `head`
+    std::vector<Arrival> pending;                   // not yet consumed, from `head`
     std::size_t head = 0;
     std::vector<Hold> holds;  // sent from user memory, not yet acknowledged, from `holds_head`
     std::size_t holds_head = 0;

@@ -28,7 +28,7 @@ struct PlanStep {
   collectives::Step step;
   std::uint32_t first_edge = 0, edges = 0;
   std::uint32_t first_successor = 0, successors = 0;
-  std::int32_t peer_slot = -1;            // index into peers()
+  std::int32_t peer_slot = -1;  // index into peers()
 };
 
 struct PeerPlan {

@@ -14,8 +14,8 @@ struct CreditRow {
   std::uint16_t collective, point_to_point, control;
 };
 constexpr CreditRow kCreditTable[] = {
-    {8, 32, 16, 4},
-    {32, 16, 8, 4},
+    {8, 16, 8, 4},
+    {32, 12, 6, 4},
     {128, 8, 4, 2},
     {INT32_MAX, 4, 2, 2},
 };
@@ -26,22 +26,33 @@ constexpr std::int64_t kMinChunks = 2, kMaxChunks = 8;
 // One credit under way while another is being consumed.
 constexpr std::int64_t kMinCredits = 2;
 
+std::int64_t round_up_to_line(std::int64_t bytes) { return std::max<std::int64_t>(1, (bytes + 63) / 64) * 64; }
+
 }  // namespace
 
-Limits limits_for(int ranks, std::int64_t credits_setting, std::int64_t chunk_bytes, std::uint32_t srq_capacity) {
-  const CreditRow &row = *std::ranges::find_if(kCreditTable, [&](const CreditRow &r) { return ranks <= r.max_ranks; });
+Limits limits_for(const LimitInputs &inputs) {
+  const CreditRow &row =
+      *std::ranges::find_if(kCreditTable, [&](const CreditRow &r) { return inputs.ranks <= r.max_ranks; });
   Limits limits;
   limits.credits = {row.collective, row.point_to_point, row.control};
-  if (credits_setting > 0) limits.credits[0] = static_cast<std::uint16_t>(std::max(kMinCredits, credits_setting));
-  const std::int64_t peers = std::max(1, ranks - 1);
-  const std::int64_t share = srq_capacity / peers;  // buffers that each peer can have
+  if (inputs.credits_setting > 0)
+    limits.credits[0] = static_cast<std::uint16_t>(std::max(kMinCredits, inputs.credits_setting));
+  const std::int64_t peers = std::max(1, inputs.ranks - 1);
+  const std::int64_t packets = (inputs.message_bytes + inputs.packet_bytes - 1) / inputs.packet_bytes;
+  // One message's worth is lost where the wire's ring wraps around.
+  const std::int64_t on_wire = std::min(inputs.wire_bytes / round_up_to_line(inputs.message_bytes) - 1,
+                                        inputs.wire_packets / std::max<std::int64_t>(1, packets));
+  const std::int64_t share = std::max(kClasses * kMinCredits, std::min(inputs.srq_capacity / peers, on_wire));
   if (limits.credits[0] + limits.credits[1] + limits.credits[2] > share) {
-    const std::int64_t spare = std::max<std::int64_t>(0, share - kClasses * kMinCredits);
+    const std::int64_t spare = share - kClasses * kMinCredits;
     limits.credits[2] = kMinCredits;
     limits.credits[1] = static_cast<std::uint16_t>(kMinCredits + spare / 3);
     limits.credits[0] = static_cast<std::uint16_t>(kMinCredits + spare - spare / 3);
   }
-  limits.chunks = static_cast<std::uint16_t>(std::clamp(kStagingBytes / (peers * chunk_bytes), kMinChunks, kMaxChunks));
+  // A power of two, so that the 16-bit count of chunks may wrap around.
+  const auto chunks =
+      static_cast<std::uint64_t>(std::clamp(kStagingBytes / (peers * inputs.chunk_bytes), kMinChunks, kMaxChunks));
+  limits.chunks = static_cast<std::uint16_t>(std::bit_floor(chunks));
   const unsigned total = limits.credits[0] + 0u + limits.credits[1] + limits.credits[2];
   limits.slots = std::bit_ceil(total);
   return limits;

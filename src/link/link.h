@@ -27,9 +27,22 @@ struct Limits {
   std::uint32_t slots = 0;  // unacknowledged messages at most; a power of two >= all credits together
 };
 
-// Limits for a mesh of that many ranks. credits_setting is TUTTI_CREDITS (0: by table); credits shrink where a shared
-// receive queue of srq_capacity buffers could not hold them all; staging bytes are bounded in all.
-Limits limits_for(int ranks, std::int64_t credits_setting, std::int64_t chunk_bytes, std::uint32_t srq_capacity);
+// What the limits of a mesh follow from.
+struct LimitInputs {
+  int ranks = 1;
+  std::int64_t credits_setting = 0;  // TUTTI_CREDITS; 0: by table
+  std::int64_t chunk_bytes = 0;
+  std::int64_t message_bytes = 0;         // largest message into the receive queue, with its header
+  std::int64_t srq_capacity = INT64_MAX;  // buffers that a shared receive queue holds
+  // What a device takes in at a post whatever the receiver does. A message that is only queued would wait for the next
+  // call of its sender, who may be away for long.
+  std::int64_t wire_bytes = INT64_MAX;
+  std::int64_t wire_packets = INT64_MAX;
+  std::int64_t packet_bytes = INT64_MAX;
+};
+
+// Credits by table or setting, reduced to what queue and wire hold; staging bytes are bounded in all.
+Limits limits_for(const LimitInputs &inputs);
 
 enum class Arrival : std::uint8_t {
   deliver,    // the next message in order

@@ -28,6 +28,24 @@ bool same_port(const verbs::PortOffer &a, const verbs::PortOffer &b) {
   return a.kind == b.kind && a.port == b.port && std::strncmp(a.device, b.device, sizeof(a.device)) == 0;
 }
 
+// Equal on all ranks: only what all have told each other and the configuration that they share.
+link::LimitInputs limit_inputs(const BringupOptions &options) {
+  link::LimitInputs inputs = {.ranks = options.ranks,
+                              .credits_setting = options.credits,
+                              .chunk_bytes = static_cast<std::int64_t>(options.chunk_bytes),
+                              .message_bytes = static_cast<std::int64_t>(sizeof(link::Header) + options.eager_bytes)};
+  for (const std::vector<verbs::PortOffer> &offers : options.offers) {
+    for (const verbs::PortOffer &offer : offers) {
+      inputs.srq_capacity = std::min<std::int64_t>(inputs.srq_capacity, std::int64_t{offer.max_srq_wr} - kReserve);
+      if (!offer.software()) continue;
+      inputs.wire_bytes = options.wire_bytes;
+      inputs.wire_packets = options.wire_packets;
+      inputs.packet_bytes = std::min<std::int64_t>(inputs.packet_bytes, verbs::mtu_bytes(offer.active_mtu));
+    }
+  }
+  return inputs;
+}
+
 }  // namespace
 
 BringupOptions bringup_options(const Config &config) {
@@ -55,11 +73,7 @@ Result<Bringup> Bringup::create(BringupOptions options) {
   mesh.eager_bytes_ = o.eager_bytes;
   mesh.chunk_bytes_ = o.chunk_bytes;
   mesh.chunk_stride_ = round_up(o.chunk_bytes, kCacheLine) + kCacheLine;
-  std::uint32_t capacity = UINT32_MAX;
-  for (const std::vector<verbs::PortOffer> &offers : o.offers)
-    for (const verbs::PortOffer &offer : offers) capacity = std::min(capacity, offer.max_srq_wr);
-  mesh.limits_ = link::limits_for(o.ranks, o.credits, static_cast<std::int64_t>(o.chunk_bytes),
-                                  capacity - std::min(capacity, kReserve));
+  mesh.limits_ = link::limits_for(limit_inputs(o));
   mesh.peers_.resize(static_cast<std::size_t>(o.ranks));
   for (int rank = 0; rank < o.ranks; ++rank) {
     if (rank == o.rank) continue;

@@ -28,6 +28,9 @@ struct BringupOptions {
   std::size_t eager_bytes = 0;
   std::size_t chunk_bytes = 0;
   std::int64_t credits = 0;
+  // What the software device takes in at a post (softdev::kWireBytes, kWirePackets).
+  std::int64_t wire_bytes = INT64_MAX;
+  std::int64_t wire_packets = INT64_MAX;
   verbs::QpOptions qp;
   std::vector<const verbs::Device *> devices;         // opened by the caller, who keeps them until the mesh is gone
   std::vector<std::vector<verbs::PortOffer>> offers;  // of every rank, by rank

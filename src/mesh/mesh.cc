@@ -222,7 +222,13 @@ void Mesh::release(const Record &record) {
     peer.rail->receives.release(static_cast<std::uint32_t>(record.buffer));
     return;
   }
-  peer.link.grant_chunk();
+  // The sender reuses chunks in order, so one is granted again only when all before it are free, too.
+  peer.freed_chunks |= std::uint64_t{1} << (-1 - record.buffer);
+  while ((peer.freed_chunks >> peer.oldest_chunk & 1) != 0) {
+    peer.freed_chunks &= ~(std::uint64_t{1} << peer.oldest_chunk);
+    peer.oldest_chunk = (peer.oldest_chunk + 1) % limits_.chunks;
+    peer.link.grant_chunk();
+  }
   mark_grant(peer);
 }
 
@@ -266,8 +272,8 @@ bool Mesh::take_receive(Rail &rail, const ibv_wc &completion, Record &record) {
   const auto buffer = static_cast<std::uint32_t>(completion.wr_id);
   const bool chunked = completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
   const std::byte *front = rail.receives.buffer(buffer);
-  if (chunked)
-    front = peer->incoming_chunks + (ntohl(completion.imm_data) % limits_.chunks) * chunk_stride_ + kChunkHeaderOffset;
+  const std::uint32_t chunk = chunked ? ntohl(completion.imm_data) % limits_.chunks : 0;
+  if (chunked) front = peer->incoming_chunks + chunk * chunk_stride_ + kChunkHeaderOffset;
   const auto &header = *reinterpret_cast<const link::Header *>(front);
   const link::Arrival arrival =
       completion.byte_len < sizeof(header) ? link::Arrival::broken : peer->link.accept(header);
@@ -290,7 +296,7 @@ bool Mesh::take_receive(Rail &rail, const ibv_wc &completion, Record &record) {
             .peer = peer->rank,
             .stream = {header.communicator, header.call, header.signature},
             .kind = header.kind(),
-            .buffer = chunked ? -1 : static_cast<std::int32_t>(buffer),
+            .buffer = chunked ? -1 - static_cast<std::int32_t>(chunk) : static_cast<std::int32_t>(buffer),
             .rail = rail.index};
   return true;
 }

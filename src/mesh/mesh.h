@@ -43,7 +43,7 @@ struct Record {
   std::int32_t peer = -1;
   Stream stream;
   link::Kind kind = link::Kind::data;
-  std::int32_t buffer = -1;  // index of the receive buffer; -1: a chunk, or memory that is not the mesh's
+  std::int32_t buffer = 0;  // index of the receive buffer; negative: staging chunk -1 - buffer
   std::uint8_t rail = 0;
 };
 
@@ -108,8 +108,8 @@ class Mesh {
   void check() const;
   const Statistics &statistics() const { return statistics_; }
   std::vector<std::string> device_names() const;  // "software:1", one a rail
-  std::string describe_links() const;   // JSON array, one object a peer
-  std::string describe_memory() const;  // JSON object
+  std::string describe_links() const;             // JSON array, one object a peer
+  std::string describe_memory() const;            // JSON object
 
   // tutti_alloc memory, from the first rail.
   Result<Memory> allocate(std::size_t bytes);

@@ -20,7 +20,9 @@ struct alignas(64) Peer {
   std::uint32_t posted = 0, completed = 0;  // send queue entries
   std::uint32_t send_depth = 0;
   std::uint32_t unsignalled = 0, signal_every = 1;
-  std::uint32_t held = 0;  // receive buffers and chunks of this peer not yet released
+  std::uint64_t freed_chunks = 0;  // incoming chunks that are free while an older one is not, one bit each
+  std::uint32_t oldest_chunk = 0;  // the next to be granted again
+  std::uint32_t held = 0;          // receive buffers and chunks of this peer not yet released
   std::int32_t rank = -1;
   bool broken = false;
   bool grant_listed = false;

@@ -18,6 +18,11 @@
 
 namespace tutti::softdev {
 
+// What a connected queue pair takes in at a post, whatever the receiver does; beyond it a work request waits for later
+// calls of its own side.
+inline constexpr std::int64_t kWireBytes = 128 << 10;
+inline constexpr std::int64_t kWirePackets = 120;
+
 struct PortCaps {
   bool active = true;
   int mtu = 4096;                 // active MTU in bytes

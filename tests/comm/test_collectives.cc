@@ -37,7 +37,9 @@ void check_allreduce(Rank &rank, std::size_t count, bool in_place) {
   ASSERT_TRUE(result) << result.error().text;
   const std::int64_t ranks = rank.ranks();
   for (std::size_t i = 0; i < count; ++i)
-    ASSERT_EQ(out[i], element(0, i) * ranks * (ranks + 1) / 2) << "count " << count << " element " << i << " rank " << rank.rank();
+    ASSERT_EQ(out[i], element(0, i) * ranks * (ranks + 1) / 2)
+        << rank.config().algo << " count " << count << " element " << i << " rank " << rank.rank() << " in place "
+        << in_place;
   ASSERT_EQ(out[count], -77) << "wrote beyond the result";
 }
 
@@ -53,7 +55,9 @@ void check_broadcast(Rank &rank, std::size_t count, int root) {
                                     .input = buffer.data(),
                                     .output = buffer.data()});
   ASSERT_TRUE(result) << result.error().text;
-  for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(buffer[i], element(root, i)) << "count " << count << " element " << i;
+  for (std::size_t i = 0; i < count; ++i)
+    ASSERT_EQ(buffer[i], element(root, i))
+        << rank.config().algo << " count " << count << " element " << i << " root " << root;
   ASSERT_EQ(buffer[count], -77) << "wrote beyond the result";
 }
 

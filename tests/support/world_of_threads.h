@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Ranks as threads of one process, over the software device, through the real mesh and engine: what the C interface does
-// at start-up, without sockets. Each rank can have its own device options.
+// Ranks as threads of one process, over the software device, through the real mesh and engine: what the C interface
+// does at start-up, without sockets. Each rank can have its own device options.
 #pragma once
 
 #include <functional>
@@ -31,7 +31,8 @@ class Rank {
 
   Result<std::vector<verbs::PortOffer>> offers() {
     software_ = softdev::Instance::create(setup_.device);
-    TUTTI_TRY(verbs::Devices found, verbs::open_devices(software_->api(), verbs::DeviceKind::software, {.host = "test"}));
+    TUTTI_TRY(verbs::Devices found,
+              verbs::open_devices(software_->api(), verbs::DeviceKind::software, {.host = "test"}));
     devices_ = std::move(found.opened);
     return verbs::select_offers(pointers(), "auto");
   }
@@ -41,6 +42,8 @@ class Rank {
     options.ranks = ranks_;
     options.devices = pointers();
     options.offers = offers;
+    options.wire_bytes = softdev::kWireBytes;
+    options.wire_packets = softdev::kWirePackets;
     TUTTI_TRY(bringup_, mesh::Bringup::create(std::move(options)));
     return bringup_->announcement();
   }
@@ -56,6 +59,7 @@ class Rank {
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
+  const Config &config() const { return setup_.config; }
   comm::Engine &engine() { return *engine_; }
   comm::Communicator &communicator() { return *communicator_; }
   Result<> run(const comm::Call &call) { return engine_->run(*communicator_, call); }

@@ -5,10 +5,9 @@
 //
 // Invariants
 // - A message is sent only against a credit of its class (and a chunk against a chunk credit): the receiver has posted
-// a
-//   buffer for every credit, so a shared receive queue never runs dry in a correct program.
-// - What the peer has not acknowledged is retained: sequences [acknowledged, next) stay in their slots, at most `slots`
-// many.
+//   a buffer for every credit, so a shared receive queue never runs dry in a correct program.
+// - What the peer has not acknowledged is retained: sequences [acknowledged, next) stay in their slots, no more than
+//   there are `slots`.
 // - Counts are 16 or 32 bits, cumulative, compared by difference: they may wrap.
 #pragma once
 

@@ -116,7 +116,7 @@ class Link {
   // back without a message of ours to say so.
   bool grant_due() const {
     if (acknowledge_now_ || received_ - written_received_ >= kRewriteAfter) return true;
-    if (static_cast<std::uint16_t>(chunks_granted_ - told_chunks_) >= half_chunks_) return half_chunks_ != 0;
+    if (static_cast<std::uint16_t>(chunks_granted_ - told_chunks_) >= half_chunks_ && half_chunks_ != 0) return true;
     for (int c = 0; c < kClasses; ++c)
       if (static_cast<std::uint16_t>(granted_[c] - told_[c]) >= half_[c] && half_[c] != 0) return true;
     return false;

@@ -185,8 +185,9 @@ void Execution::advance_send(std::uint32_t step, std::uint64_t limit) {
     } else if (peer.holds_head == peer.holds.size()) {
       release(step, done_[step]);
     } else {
-      // Pieces are released in order: behind a held one, wait for the same acknowledgement.
-      peer.holds.push_back({step, sent.sequence, done_[step]});
+      // Pieces are released in order: behind a held one, wait for the same acknowledgement. Not for its own: nobody has
+      // asked for that one, and the receiver may have no other reason to tell it.
+      peer.holds.push_back({step, peer.holds.back().sequence, done_[step]});
       ++holds_;
     }
   }

@@ -102,11 +102,6 @@ void Communicator::deliver(const mesh::Record &record) {
   mesh_.release(record);
 }
 
-void Communicator::retry() {
-  if (active_ != nullptr && active_->waits_for_grant()) active_->retry();
-  if (!notices_.empty()) flush_notices();
-}
-
 void Communicator::mismatch(const mesh::Record &record) {
   if (failure_) return;
   const std::string mine = active_ != nullptr && record.stream.call == active_call_

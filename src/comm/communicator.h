@@ -47,7 +47,11 @@ class Communicator {
   // Gives a message of this communicator to its call, or keeps it for a call to come.
   void deliver(const mesh::Record &record);
   // Lets the running call try again what waited.
-  void retry();
+  void retry() {
+    if (active_ != nullptr && active_->waits_for_grant()) active_->retry();
+    if (!notices_.empty()) [[unlikely]]
+      flush_notices();
+  }
   bool active() const { return active_ != nullptr; }
   const exec::Execution *execution() const { return active_; }
 

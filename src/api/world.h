@@ -48,7 +48,6 @@ class World {
  private:
   World() = default;
   Result<> bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &options);
-  Result<> make_mesh(Exchange &exchange, const Config &config, const Group &group, Deadline deadline);
 
   bool threads_ = false;
   std::mutex mutex_;

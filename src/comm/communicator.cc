@@ -109,8 +109,7 @@ void Communicator::mismatch(const mesh::Record &record) {
                                : fmt::format("a call that is complete there");
   const std::string text = fmt::format(
       "rank {} and rank {} made different calls as number {} on their communicator: on rank {} it is {}; collective, "
-      "count, type, "
-      "operator and root have to agree on all ranks",
+      "count, type, operator and root have to agree on all ranks",
       rank(), record.peer, record.stream.call + 1, rank(), mine);
   send_failure_notices(text);
   fail({Code::mismatch, text, record.peer});

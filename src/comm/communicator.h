@@ -5,8 +5,8 @@
 //
 // Invariants
 // - Calls are numbered alike on all ranks; a message belongs to the call whose number it carries.
-// - After the first call of a shape nothing is selected, compiled or allocated; a repeat of the last shape is not even
-// looked up.
+// - After the first call of a shape nothing is selected, compiled or allocated; a repeat of the last one is not even
+//   looked up. Early arrivals are the exception: they are copied to memory of their own.
 // - Once it has failed it stays failed: every later call returns the same error.
 #pragma once
 

@@ -7,9 +7,9 @@
 // Invariants
 // - a run's `released` is how many bytes of step s others may rely on: for a send, bytes that no replay can need any more.
 // - An arrival is consumed in order, by the step that it matches; until then it stays in its receive buffer, or, once
-// its
-//   peer has used up half of what it may use, in memory of the execution's own (so that a stream can stop only itself).
-// - Nothing here blocks or allocates in steady state.
+//   its peer has used up half of what it may use, in memory of the execution's own (so that a stream can stop only
+//   itself).
+// - Nothing here blocks; but for such memory, nothing allocates in steady state.
 #pragma once
 
 #include <cstddef>

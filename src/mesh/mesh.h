@@ -7,8 +7,7 @@
 // - Nothing blocks, locks, allocates or calls the system (above the provider) in steady state.
 // - A full queue or a missing credit is back-pressure ("not accepted, try again after a poll"), never an error.
 // - What a record points to stays valid until it is released; what a send takes from user memory has to stay there
-// until
-//   acknowledged, where holds_memory says so.
+//   until acknowledged, where holds_memory says so.
 #pragma once
 
 #include <cstdint>

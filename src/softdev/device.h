@@ -27,7 +27,7 @@ struct Context;
 struct Cq;
 struct Qp;
 struct Srq;
-class World;    // instance.h
+class World;    // world.h
 class Service;  // attach.h
 
 struct Gid {

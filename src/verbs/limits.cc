@@ -25,10 +25,6 @@ Result<Depths> compute_depths(const PortOffer &limits, const DepthNeed &need) {
         "or another device (TUTTI_DEVICE)",
         offer_name(limits), limits.max_qp, qps, peers, std::max(need.local_ranks, 1u));
 
-  if (limits.max_srq_wr == 0)
-    return fail(Code::unsupported,
-                "{} has no shared receive queues, which a link needs: choose another device (TUTTI_DEVICE)",
-                offer_name(limits));
   const std::uint64_t srq_minimum = std::max<std::uint64_t>(need.srq_minimum, 2 * peers + need.srq_reserve);
   const std::uint64_t send_minimum = std::max<std::uint64_t>(need.send_minimum, 1);
   if (srq_minimum > limits.max_srq_wr)

@@ -99,16 +99,18 @@ TEST_F(Deaths, case_37_KilledInsteadOfFinalizing) {
 // The seeds of the start-up's phases: with a step of 2 ms each of them is hit.
 TEST_F(Deaths, case_37_KilledAtAnyMomentOfStartUp) {
   for (int step = 0; step < 12; ++step) {
-    Job job(4, loop(10), {{"TUTTI_INIT_TIMEOUT", "4"}});
-    ASSERT_TRUE(job.wait_for(2, "start"));
+    Job job(4, loop(10), {{"TUTTI_INIT_TIMEOUT", "2"}});
+    for (int rank = 0; rank < 4; ++rank) ASSERT_TRUE(job.wait_for(rank, "start"));
     ::usleep(static_cast<useconds_t>(step) * 2000);
     job.signal(2, SIGKILL);
     for (int rank = 0; rank < 4; ++rank) {
       if (rank == 2) continue;
-      const int status = job.wait(rank, 4 + kSurvivorSeconds);
+      const int status = job.wait(rank, 2 + kSurvivorSeconds);
       EXPECT_TRUE(status == kPeerGone || status == kUnstarted)
           << "step " << step << ", rank " << rank << " ended with " << status << ": " << job.text(rank);
-      EXPECT_TRUE(has(job.text(rank), "rank 2")) << "step " << step << ", rank " << rank << ": " << job.text(rank);
+      // A rank that comes late finds that rank 0 has given up already.
+      EXPECT_TRUE(has(job.text(rank), "rank 2") || has(job.text(rank), "rank 0 was not found"))
+          << "step " << step << ", rank " << rank << ": " << job.text(rank);
     }
   }
 }

@@ -182,10 +182,11 @@ void Execution::advance_send(std::uint32_t step, std::uint64_t limit) {
     if (sent.holds_memory) {
       peer.holds.push_back({step, sent.sequence, done_[step]});
       ++holds_;
-    } else if (peer.holds_head == peer.holds.size()) {
+    } else if (peer.holds.empty() || peer.holds.back().step != step) {
       release(step, done_[step]);
     } else {
-      // Pieces are released in order: behind a held one, wait for the same acknowledgement.
+      // A step is released in order: behind a held piece of it, wait for this one's acknowledgement, which is asked for
+      // (only the last piece of a cut transfer can be this small).
       peer.holds.push_back({step, sent.sequence, done_[step]});
       ++holds_;
     }

@@ -369,6 +369,27 @@ std::vector<std::string> Mesh::device_names() const {
   return names;
 }
 
+std::vector<LinkView> Mesh::view_links() {
+  std::vector<LinkView> views;
+  for (std::unique_ptr<Peer> &peer : peers_) {
+    if (!peer) continue;
+    learn_grants(*peer);
+    LinkView view = {.peer = peer->rank,
+                     .broken = peer->broken,
+                     .epoch = peer->link.epoch(),
+                     .sent = peer->link.next_sequence(),
+                     .received = peer->link.received(),
+                     .unacknowledged = peer->link.retained(),
+                     .chunk_credits = peer->link.chunk_credits(),
+                     .held = peer->held,
+                     .limits = limits_};
+    for (int c = 0; c < link::kClasses; ++c)
+      view.credits[static_cast<std::size_t>(c)] = peer->link.credits(static_cast<link::Class>(c));
+    views.push_back(view);
+  }
+  return views;
+}
+
 std::string Mesh::describe_links() const {
   std::string text;
   for (const std::unique_ptr<Peer> &peer : peers_) {

@@ -11,6 +11,7 @@
 //   acknowledged, where holds_memory says so.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -57,6 +58,18 @@ struct Breakage {
 struct Statistics {
   std::uint64_t messages_sent = 0, chunks_sent = 0, bytes_sent = 0, messages_received = 0, grants_written = 0,
                 send_stalls = 0;
+};
+
+// The counts of one link, for people and tests.
+struct LinkView {
+  std::int32_t peer = -1;
+  bool broken = false;
+  std::uint16_t epoch = 0;
+  std::uint32_t sent = 0, received = 0, unacknowledged = 0;
+  std::array<std::uint16_t, link::kClasses> credits{};  // in hand
+  std::uint16_t chunk_credits = 0;
+  std::uint32_t held = 0;  // arrivals not released
+  link::Limits limits;     // what the credits began with
 };
 
 struct Peer;  // peer.h: what the mesh knows of one link
@@ -108,6 +121,7 @@ class Mesh {
   void check() const;
   const Statistics &statistics() const { return statistics_; }
   std::vector<std::string> device_names() const;  // "software:1", one a rail
+  std::vector<LinkView> view_links();             // as of now, with the grants that have come
   std::string describe_links() const;             // JSON array, one object a peer
   std::string describe_memory() const;            // JSON object
 

@@ -122,6 +122,8 @@ class Link {
       if (static_cast<std::uint16_t>(granted_[c] - told_[c]) >= half_[c] && half_[c] != 0) return true;
     return false;
   }
+  // Whether the peer waits to hear that its message has come.
+  bool acknowledgement_due() const { return acknowledge_now_; }
   // The counts to write to the peer; it counts as told from now on.
   Grants take_grants();
 

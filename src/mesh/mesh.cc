@@ -206,6 +206,11 @@ void Mesh::settle() {
   grants_due_.resize(kept);
 }
 
+bool Mesh::owes_acknowledgement() const {
+  return std::ranges::any_of(grants_due_,
+                             [](const Peer *peer) { return peer->link.acknowledgement_due() && !peer->broken; });
+}
+
 void Mesh::refill(Rail &rail) {
   const int error = rail.receives.refill([this](std::int32_t rank, link::Class message_class) {
     Peer &peer = *peers_[static_cast<std::size_t>(rank)];

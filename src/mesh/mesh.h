@@ -101,6 +101,9 @@ class Mesh {
   void release(const Record &record);
   // Writes the grants that are due now. poll() does it for the batch before; call it when an operation ends.
   void settle();
+  // Whether a peer waits for an acknowledgement that found no room in the send queue. A rank must not leave while it
+  // owes one: the peer's operation would hang until this rank's next call.
+  bool owes_acknowledgement() const;
   // Whether the peer of a record has used up half of what it may send, because of records not released.
   bool holds_much(const Record &record) const;
   bool acknowledged(int peer, std::uint32_t sequence);

@@ -120,8 +120,7 @@ std::string Scenario::text() const {
       caps[0].max_cqe, caps[0].ports[0].mtu);
   for (std::size_t c = 0; c < calls.size(); ++c)
     for (const comm::Shape &call : calls[c])
-      all += fmt::format("\n  communicator {}: {}{}", c, comm::describe(call),
-                         call.in_place ? ", in place" : "");
+      all += fmt::format("\n  communicator {}: {}{}", c, comm::describe(call), call.in_place ? ", in place" : "");
   return all;
 }
 

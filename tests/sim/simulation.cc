@@ -94,8 +94,10 @@ struct Actor {
   std::vector<Track> tracks;
   std::vector<std::unique_ptr<comm::Communicator>> extra;  // communicators beyond the rank's own
   bool over() const { return std::ranges::all_of(tracks, &Track::over); }
+  // Whether this rank is inside of Engine::run().
   bool waits() const {
-    return std::ranges::any_of(tracks, [](const Track &t) { return t.running != nullptr; });
+    return rank->engine().mesh().owes_acknowledgement() ||
+           std::ranges::any_of(tracks, [](const Track &t) { return t.running != nullptr; });
   }
 };
 
@@ -145,8 +147,8 @@ class Simulation {
         if (c > 0) {
           comm::Setting setting = {.window_bytes = static_cast<std::uint32_t>(scenario_.config.early_bytes)};
           TUTTI_TRY(setting.overrides, collectives::parse_overrides(scenario_.config.algo));
-          actor.extra.push_back(std::make_unique<comm::Communicator>(rank->engine().mesh(),
-                                                                     static_cast<std::uint16_t>(c), setting));
+          actor.extra.push_back(
+              std::make_unique<comm::Communicator>(rank->engine().mesh(), static_cast<std::uint16_t>(c), setting));
           communicator = actor.extra.back().get();
           rank->engine().add(*communicator);
         }

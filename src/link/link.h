@@ -41,6 +41,8 @@ struct LimitInputs {
   std::int64_t packet_bytes = INT64_MAX;
 };
 
+// The largest message (with its header) of which the least credits all fit on the wire.
+std::int64_t largest_message(const LimitInputs &inputs);
 // Credits by table or setting, reduced to what queue and wire hold; staging bytes are bounded in all.
 Limits limits_for(const LimitInputs &inputs);
 
@@ -54,7 +56,8 @@ enum class Arrival : std::uint8_t {
 class Link {
  public:
   Link() = default;
-  explicit Link(const Limits &limits, std::uint16_t epoch);
+  // Both directions begin at first_sequence, on both ends alike.
+  explicit Link(const Limits &limits, std::uint16_t epoch, std::uint32_t first_sequence = 0);
 
   // Sending. can_send() first; stamp() takes the credit and fills the link's part of the header.
   bool can_send(Class message_class) const {

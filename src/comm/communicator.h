@@ -84,6 +84,7 @@ class Communicator {
 
   exec::Execution *active_ = nullptr;
   std::uint32_t active_call_ = 0;
+  exec::Windows windows_;
   Inbox inbox_;
   std::optional<Error> failure_;
   std::vector<std::pair<int, std::string>> notices_;  // failure notices that wait for a control credit

@@ -15,8 +15,8 @@ using collectives::Range;
 using collectives::Side;
 using collectives::Step;
 
-Execution::Execution(const Plan &plan, mesh::Mesh &mesh, std::uint32_t window_bytes)
-    : plan_(plan), mesh_(mesh), window_bytes_(window_bytes), peers_(plan.peers().size()) {
+Execution::Execution(const Plan &plan, mesh::Mesh &mesh, Windows &windows)
+    : plan_(plan), mesh_(mesh), windows_(windows), peers_(plan.peers().size()) {
   const std::size_t steps = plan.steps().size();
   total_.resize(steps);
   done_.resize(steps);
@@ -93,13 +93,11 @@ void Execution::start(const Binding &binding) {
     peer.head = 0;
     peer.holds.clear();
     peer.holds_head = 0;
-    peer.sent = peer.expected = peer.consumed = peer.told = 0;
-    peer.window_end = window_bytes_;
-    peer.window_due = false;
+    peer.expected = peer.consumed = 0;
   }
   blocked_sends_.clear();
   holds_ = 0;
-  blocked_ = windows_due_ = contradicted_ = false;
+  blocked_ = contradicted_ = false;
   bind_steps();
   for (std::uint32_t i = 0; i < total_.size(); ++i)
     if (total_[i] != 0) push(i);
@@ -169,16 +167,16 @@ void Execution::advance_send(std::uint32_t step, std::uint64_t limit) {
     if (limit - done_[step] < bytes) return;  // the rest of the piece is not ready
     // The end of a staged transfer: its pieces may hold memory until they are acknowledged.
     const bool last = done_[step] + bytes == total_[step] && mesh_.is_cut(total_[step]);
-    const mesh::Sent sent = peer.sent >= peer.window_end
-                                ? mesh::Sent{}
-                                : mesh_.send(plan_step.step.peer, binding_.stream, {data + done_[step], bytes}, last);
+    const mesh::Sent sent = windows_.open(plan_step.step.peer)
+                                ? mesh_.send(plan_step.step.peer, binding_.stream, {data + done_[step], bytes}, last)
+                                : mesh::Sent{};
     if (!sent.accepted) {
       blocked_ = true;
       blocked_sends_.push_back(step);
       return;
     }
     done_[step] += bytes;
-    peer.sent += bytes;
+    windows_.sent(plan_step.step.peer, bytes);
     if (sent.holds_memory) {
       peer.holds.push_back({step, sent.sequence, done_[step]});
       ++holds_;
@@ -233,7 +231,7 @@ void Execution::advance_receive(std::uint32_t step, std::uint64_t limit) {
     arrival.offset += static_cast<std::uint32_t>(bytes);
     peer.consumed += bytes;
     done_[step] += bytes;
-    if (arrival.offset == arrival.record.bytes) finish_arrival(peer, slot, arrival);
+    if (arrival.offset == arrival.record.bytes) finish_arrival(peer, arrival);
   }
   release(step, done_[step]);
   if (done_[step] == total_[step] && peer.head < peer.pending.size()) {
@@ -247,25 +245,12 @@ void Execution::give_back(const Arrival &arrival) {
   else mesh_.release(arrival.record);
 }
 
-void Execution::finish_arrival(Peer &peer, int slot, Arrival &arrival) {
+void Execution::finish_arrival(Peer &peer, Arrival &arrival) {
   give_back(arrival);
+  windows_.consumed(arrival.record.peer, arrival.record.bytes);
   if (++peer.head == peer.pending.size()) {
     peer.pending.clear();
     peer.head = 0;
-  }
-  // Tell the sender before it runs out, as long as it has that much more to send.
-  if (peer.consumed - peer.told >= window_bytes_ / 2 && peer.expected - peer.told > window_bytes_)
-    tell_window(peer, slot);
-}
-
-void Execution::tell_window(Peer &peer, int slot) {
-  const std::uint64_t consumed = peer.consumed;
-  if (mesh_.send_control(plan_.peers()[static_cast<std::size_t>(slot)].rank, binding_.stream, link::Kind::window,
-                         {reinterpret_cast<const std::byte *>(&consumed), sizeof(consumed)})) {
-    peer.told = consumed;
-    peer.window_due = false;
-  } else {
-    peer.window_due = windows_due_ = blocked_ = true;
   }
 }
 
@@ -293,14 +278,6 @@ void Execution::arrive(const Arrival &arrival) {
     return;
   }
   Peer &peer = peers_[static_cast<std::size_t>(slot)];
-  if (arrival.record.kind == link::Kind::window) {
-    std::uint64_t consumed = 0;
-    std::memcpy(&consumed, arrival.record.payload, std::min<std::size_t>(sizeof(consumed), arrival.record.bytes));
-    peer.window_end = std::max(peer.window_end, consumed + window_bytes_);
-    give_back(arrival);
-    retry();
-    return;
-  }
   peer.pending.push_back(arrival);
   if (peer.holds_head != peer.holds.size()) check_holds(peer);  // its header may have acknowledged
   const std::uint32_t step = receive_step(peer, slot);
@@ -345,11 +322,6 @@ void Execution::retry() {
       if (peer.holds_head != peer.holds.size()) check_holds(peer);
   if (blocked_) {
     blocked_ = false;
-    if (windows_due_) {
-      windows_due_ = false;
-      for (std::size_t slot = 0; slot < peers_.size(); ++slot)
-        if (peers_[slot].window_due) tell_window(peers_[slot], static_cast<int>(slot));
-    }
     for (const std::uint32_t step : blocked_sends_) push(step);
     blocked_sends_.clear();
   }
@@ -365,7 +337,7 @@ void Execution::cancel() {
     peer.holds_head = 0;
   }
   holds_ = open_steps_ = 0;
-  blocked_ = windows_due_ = false;
+  blocked_ = false;
   blocked_sends_.clear();
 }
 

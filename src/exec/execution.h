@@ -19,6 +19,7 @@
 
 #include "base/result.h"
 #include "exec/plan.h"
+#include "exec/windows.h"
 #include "mesh/mesh.h"
 #include "reduce/kernels.h"
 
@@ -43,7 +44,7 @@ struct Arrival {
 
 class Execution {
  public:
-  Execution(const Plan &plan, mesh::Mesh &mesh, std::uint32_t window_bytes);
+  Execution(const Plan &plan, mesh::Mesh &mesh, Windows &windows);
   ~Execution();
   Execution(const Execution &) = delete;
   Execution &operator=(const Execution &) = delete;
@@ -54,7 +55,7 @@ class Execution {
   // Tries again what waited for credits, windows or acknowledgements. Cheap when nothing does.
   void retry();
   bool done() const { return open_steps_ == 0; }
-  bool waits_for_grant() const { return blocked_ || holds_ != 0; }
+  bool waits_for_grant() const { return blocked_ || holds_ != 0 || windows_.due(); }
   // Whether a message contradicted the plan (more bytes than the step it matches): the ranks make different calls.
   bool contradicted() const { return contradicted_; }
   // Gives everything back and forgets the run (after an error).
@@ -74,9 +75,7 @@ class Execution {
     std::size_t head = 0;
     std::vector<Hold> holds;  // sent from user memory, not yet acknowledged, from `holds_head`
     std::size_t holds_head = 0;
-    std::uint64_t sent = 0, window_end = 0;              // bytes sent, and how many may be
-    std::uint64_t expected = 0, consumed = 0, told = 0;  // bytes to come in all, consumed, and as told to the sender
-    bool window_due = false;
+    std::uint64_t expected = 0, consumed = 0;  // bytes to come in all, and consumed
   };
 
   void bind_steps();
@@ -90,9 +89,8 @@ class Execution {
   std::uint32_t next_of(std::span<const std::uint32_t> order, std::uint32_t &cursor) const;
   std::uint32_t receive_step(Peer &peer, int slot) const;
   void give_back(const Arrival &arrival);
-  void finish_arrival(Peer &peer, int slot, Arrival &arrival);
+  void finish_arrival(Peer &peer, Arrival &arrival);
   void spill(Arrival &arrival);
-  void tell_window(Peer &peer, int slot);
   void check_holds(Peer &peer);
   void release(std::uint32_t step, std::uint64_t to);
   std::uint64_t limit_of(const PlanStep &plan_step, std::uint32_t step) const;
@@ -104,7 +102,7 @@ class Execution {
 
   const Plan &plan_;
   mesh::Mesh &mesh_;
-  const std::uint32_t window_bytes_;
+  Windows &windows_;
   Binding binding_;
   std::vector<std::byte> scratch_;
   std::uint64_t base_elements_ = 0, larger_blocks_ = 0;  // of the even partition
@@ -117,7 +115,6 @@ class Execution {
   std::uint32_t open_steps_ = 0;
   std::uint32_t holds_ = 0;
   bool blocked_ = false;  // a send or a window waits for credits
-  bool windows_due_ = false;
   bool contradicted_ = false;
 };
 

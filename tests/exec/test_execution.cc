@@ -30,6 +30,7 @@ Step recv_reduce(int peer, Range at) { return {.kind = Kind::recv_reduce, .peer 
 struct Player {
   test::Rank *rank;
   std::unique_ptr<Plan> plan;
+  std::unique_ptr<Windows> windows;
   std::unique_ptr<Execution> execution;
   std::vector<std::uint64_t> buffer;
 
@@ -42,10 +43,16 @@ struct Player {
                       .kernel = reduce::kernel(reduce::Type::uint64, reduce::Op::sum),
                       .stream = kStream});
   }
+  void take(const mesh::Record &record) {
+    if (record.kind != link::Kind::window) return execution->arrive({.record = record});
+    windows->learn(record.peer, {record.payload, record.bytes});
+    mesh().release(record);
+  }
   void step() {
     mesh::Record records[16];
     const int found = mesh().poll(records);
-    for (int i = 0; i < found; ++i) execution->arrive({.record = records[i]});
+    for (int i = 0; i < found; ++i) take(records[i]);
+    if (windows->due()) windows->retry();
     execution->retry();
   }
 };
@@ -62,7 +69,8 @@ class Executions : public testing::Test {
       player.rank = ranks_[static_cast<std::size_t>(r)].get();
       player.plan = std::make_unique<Plan>(Plan::compile(
           {.blocks = 1, .scratch_vectors = 1, .steps = schedules[static_cast<std::size_t>(r)]}, ranks, true));
-      player.execution = std::make_unique<Execution>(*player.plan, player.mesh(), window);
+      player.windows = std::make_unique<Windows>(player.mesh(), 0, window);
+      player.execution = std::make_unique<Execution>(*player.plan, player.mesh(), *player.windows);
       player.buffer.resize(count);
       for (std::size_t i = 0; i < count; ++i) player.buffer[i] = value(r, i);
       players_.push_back(std::move(player));
@@ -138,7 +146,8 @@ TEST_F(Executions, ASmallSendBehindALargeOneWaitsForNobody) {
     player.rank = ranks_[static_cast<std::size_t>(r)].get();
     player.plan =
         plan_of(r == 0 ? std::vector{send(1, out(0)), send(1, out(1))} : std::vector{recv(0, out(0)), recv(0, out(1))});
-    player.execution = std::make_unique<Execution>(*player.plan, player.mesh(), kWindow);
+    player.windows = std::make_unique<Windows>(player.mesh(), 0, kWindow);
+    player.execution = std::make_unique<Execution>(*player.plan, player.mesh(), *player.windows);
     player.buffer.assign(1025, static_cast<std::uint64_t>(r));
     players_.push_back(std::move(player));
   }

@@ -32,7 +32,7 @@ Communicator::Entry &Communicator::entry_for(const Shape &shape) {
   auto entry = std::make_unique<Entry>(Entry{choice, root, shape.in_place, nullptr, nullptr});
   entry->plan =
       std::make_unique<exec::Plan>(exec::Plan::compile(choice.algorithm->build(parameters), ranks(), shape.in_place));
-  entry->execution = std::make_unique<exec::Execution>(*entry->plan, mesh_, windows_);
+  entry->execution = std::make_unique<exec::Execution>(*entry->plan, mesh_, windows_, pool_);
   entries_.push_back(std::move(entry));
   return *entries_.back();
 }
@@ -56,18 +56,16 @@ Result<exec::Execution *> Communicator::start(const Call &call) {
                   .element_bytes = last_element_bytes_,
                   .kernel = last_kernel_,
                   .stream = {.communicator = id_, .call = active_call_, .signature = last_signature_}});
-  if (!inbox_.empty()) [[unlikely]] {
-    exec::Execution *started = active_;
-    for (const exec::Arrival &arrival : inbox_.take(active_call_)) {
-      if (arrival.record.stream.signature != last_signature_ && !failure_) mismatch(arrival.record);
-      started->arrive(arrival);  // after a failure it gives the memory back
-    }
-    if (failure_) {
-      started->cancel();
-      return tl::unexpected<Error>(*failure_);
-    }
+  exec::Execution *started = active_;
+  inbox_.take(active_call_, [&](const exec::Arrival &arrival) {
+    if (arrival.record.stream.signature != last_signature_ && !failure_) mismatch(arrival.record);
+    started->arrive(arrival);  // after a failure it gives the memory back
+  });
+  if (failure_) [[unlikely]] {
+    started->cancel();
+    return tl::unexpected<Error>(*failure_);
   }
-  return active_;
+  return started;
 }
 
 void Communicator::finish() {

@@ -74,6 +74,7 @@ class Communicator {
   const std::uint16_t id_;
   const Setting setting_;
   std::uint32_t next_call_ = 0;
+  exec::Pool pool_;  // of the entries and the inbox: before them
   std::vector<std::unique_ptr<Entry>> entries_;
 
   Shape last_shape_;
@@ -85,7 +86,7 @@ class Communicator {
   exec::Execution *active_ = nullptr;
   std::uint32_t active_call_ = 0;
   exec::Windows windows_;
-  Inbox inbox_;
+  Inbox inbox_{pool_};
   std::optional<Error> failure_;
   std::vector<std::pair<int, std::string>> notices_;  // failure notices that wait for a control credit
 };

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <cstring>
 
 #include "base/check.h"
@@ -15,8 +14,8 @@ using collectives::Range;
 using collectives::Side;
 using collectives::Step;
 
-Execution::Execution(const Plan &plan, mesh::Mesh &mesh, Windows &windows)
-    : plan_(plan), mesh_(mesh), windows_(windows), peers_(plan.peers().size()) {
+Execution::Execution(const Plan &plan, mesh::Mesh &mesh, Windows &windows, Pool &pool)
+    : plan_(plan), mesh_(mesh), windows_(windows), pool_(pool), peers_(plan.peers().size()) {
   const std::size_t steps = plan.steps().size();
   total_.resize(steps);
   done_.resize(steps);
@@ -241,7 +240,7 @@ void Execution::advance_receive(std::uint32_t step, std::uint64_t limit) {
 }
 
 void Execution::give_back(const Arrival &arrival) {
-  if (arrival.own != nullptr) std::free(arrival.own);
+  if (arrival.own != nullptr) pool_.give(arrival.own);
   else mesh_.release(arrival.record);
 }
 
@@ -294,8 +293,7 @@ void Execution::arrive(const Arrival &arrival) {
 }
 
 void Execution::spill(Arrival &arrival) {
-  auto *own = static_cast<std::byte *>(std::malloc(arrival.record.bytes));
-  TUTTI_CHECK(own != nullptr, "out of memory for {} early bytes", arrival.record.bytes);
+  std::byte *own = pool_.take(arrival.record.bytes);
   std::memcpy(own, arrival.record.payload, arrival.record.bytes);
   mesh_.release(arrival.record);
   arrival.own = own;

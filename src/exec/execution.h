@@ -19,6 +19,7 @@
 
 #include "base/result.h"
 #include "exec/plan.h"
+#include "exec/pool.h"
 #include "exec/windows.h"
 #include "mesh/mesh.h"
 #include "reduce/kernels.h"
@@ -38,13 +39,13 @@ struct Binding {
 // A message that has come: in a receive buffer of the mesh, or in memory of its own.
 struct Arrival {
   mesh::Record record;
-  std::byte *own = nullptr;  // payload copied here; freed by the execution
+  std::byte *own = nullptr;  // payload copied here, from the pool; given back by the execution
   std::uint32_t offset = 0;  // bytes consumed
 };
 
 class Execution {
  public:
-  Execution(const Plan &plan, mesh::Mesh &mesh, Windows &windows);
+  Execution(const Plan &plan, mesh::Mesh &mesh, Windows &windows, Pool &pool);
   ~Execution();
   Execution(const Execution &) = delete;
   Execution &operator=(const Execution &) = delete;
@@ -103,6 +104,7 @@ class Execution {
   const Plan &plan_;
   mesh::Mesh &mesh_;
   Windows &windows_;
+  Pool &pool_;
   Binding binding_;
   std::vector<std::byte> scratch_;
   std::uint64_t base_elements_ = 0, larger_blocks_ = 0;  // of the even partition

@@ -31,6 +31,7 @@ struct Player {
   test::Rank *rank;
   std::unique_ptr<Plan> plan;
   std::unique_ptr<Windows> windows;
+  std::unique_ptr<Pool> pool = std::make_unique<Pool>();
   std::unique_ptr<Execution> execution;
   std::vector<std::uint64_t> buffer;
 
@@ -70,7 +71,7 @@ class Executions : public testing::Test {
       player.plan = std::make_unique<Plan>(Plan::compile(
           {.blocks = 1, .scratch_vectors = 1, .steps = schedules[static_cast<std::size_t>(r)]}, ranks, true));
       player.windows = std::make_unique<Windows>(player.mesh(), 0, window);
-      player.execution = std::make_unique<Execution>(*player.plan, player.mesh(), *player.windows);
+      player.execution = std::make_unique<Execution>(*player.plan, player.mesh(), *player.windows, *player.pool);
       player.buffer.resize(count);
       for (std::size_t i = 0; i < count; ++i) player.buffer[i] = value(r, i);
       players_.push_back(std::move(player));
@@ -147,7 +148,7 @@ TEST_F(Executions, ASmallSendBehindALargeOneWaitsForNobody) {
     player.plan =
         plan_of(r == 0 ? std::vector{send(1, out(0)), send(1, out(1))} : std::vector{recv(0, out(0)), recv(0, out(1))});
     player.windows = std::make_unique<Windows>(player.mesh(), 0, kWindow);
-    player.execution = std::make_unique<Execution>(*player.plan, player.mesh(), *player.windows);
+    player.execution = std::make_unique<Execution>(*player.plan, player.mesh(), *player.windows, *player.pool);
     player.buffer.assign(1025, static_cast<std::uint64_t>(r));
     players_.push_back(std::move(player));
   }

@@ -55,11 +55,15 @@ class Engine {
  private:
   static constexpr std::size_t kBatch = 16;
   Engine(std::unique_ptr<mesh::Mesh> mesh, control::Control *control, WaitPolicy policy, int wake_fd);
-  Result<> wait(Communicator &communicator, exec::Execution &execution);
+  enum class Until { done, settled };  // settled: and nobody waits for an acknowledgement of ours
+  Result<> wait(Communicator &communicator, exec::Execution &execution, Until until);
   // Looks at what is not on the data path: deaths, breakages, aborts. Sets the communicators' failures.
   void look_around(std::int64_t now);
   void fail_all(const Error &error);
-  void sleep(const exec::Execution &execution);
+  bool over(const exec::Execution &execution, Until until) const {
+    return execution.done() && (until == Until::done || !mesh_->owes_acknowledgement());
+  }
+  void sleep(const exec::Execution &execution, Until until);
 
   std::unique_ptr<mesh::Mesh> mesh_;
   control::Control *control_;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <cstring>
 
 #include "base/check.h"
@@ -15,8 +14,8 @@ using collectives::Range;
 using collectives::Side;
 using collectives::Step;
 
-Execution::Execution(const Plan &plan, mesh::Mesh &mesh, std::uint32_t window_bytes)
-    : plan_(plan), mesh_(mesh), window_bytes_(window_bytes), peers_(plan.peers().size()) {
+Execution::Execution(const Plan &plan, mesh::Mesh &mesh, Windows &windows, Pool &pool)
+    : plan_(plan), mesh_(mesh), windows_(windows), pool_(pool), peers_(plan.peers().size()) {
   const std::size_t steps = plan.steps().size();
   runs_.resize(steps);
   ready_.resize(std::bit_ceil(steps + 1));
@@ -89,13 +88,11 @@ void Execution::start(const Binding &binding) {
   for (Peer &peer : peers_) {
     TUTTI_DCHECK(peer.pending.empty() && peer.holds.empty());
     peer.next_receive = peer.next_send = 0;
-    peer.sent = peer.consumed = peer.told = 0;
-    peer.window_end = window_bytes_;
-    peer.window_due = false;
+    peer.consumed = 0;
   }
   for (Run &run : runs_) run.done = run.released = 0;
   open_steps_ = filled_steps_;
-  blocked_ = windows_due_ = contradicted_ = false;
+  blocked_ = contradicted_ = false;
   for (std::uint32_t i = 0; i < runs_.size(); ++i) {
     if (runs_[i].total == 0) continue;
     // Receives wait for their messages; what else is not ready is pushed by what it waits for.
@@ -168,23 +165,25 @@ void Execution::advance_send(std::uint32_t step, std::uint64_t limit) {
     if (limit - runs_[step].done < bytes) return;  // the rest of the piece is not ready
     // The end of a staged transfer: its pieces may hold memory until they are acknowledged.
     const bool last = runs_[step].done + bytes == runs_[step].total && mesh_.is_cut(runs_[step].total);
-    const mesh::Sent sent = peer.sent >= peer.window_end
-                                ? mesh::Sent{}
-                                : mesh_.send(plan_step.step.peer, binding_.stream, {data + runs_[step].done, bytes}, last);
+    const mesh::Sent sent =
+        windows_.open(plan_step.step.peer)
+            ? mesh_.send(plan_step.step.peer, binding_.stream, {data + runs_[step].done, bytes}, last)
+            : mesh::Sent{};
     if (!sent.accepted) {
       blocked_ = true;
       blocked_sends_.push_back(step);
       return;
     }
     runs_[step].done += bytes;
-    peer.sent += bytes;
+    windows_.sent(plan_step.step.peer, bytes);
     if (sent.holds_memory) {
       peer.holds.push_back({step, sent.sequence, runs_[step].done});
       ++holds_;
-    } else if (peer.holds_head == peer.holds.size()) {
+    } else if (peer.holds.empty() || peer.holds.back().step != step) {
       release(step, runs_[step].done);
     } else {
-      // Pieces are released in order: behind a held one, wait for the same acknowledgement.
+      // A step is released in order: behind a held piece of it, wait for this one's acknowledgement, which is asked for
+      // (only the last piece of a cut transfer can be this small).
       peer.holds.push_back({step, sent.sequence, runs_[step].done});
       ++holds_;
     }
@@ -215,7 +214,7 @@ std::uint32_t Execution::receive_step(Peer &peer, int slot) const {
 }
 
 // The common case: a message that its step can use whole, with nothing waiting before it.
-bool Execution::take_at_once(Peer &peer, int slot, std::uint32_t step, const Arrival &arrival) {
+bool Execution::take_at_once(Peer &peer, std::uint32_t step, const Arrival &arrival) {
   const PlanStep &plan_step = plan_.steps()[step];
   Run &run = runs_[step];
   const std::uint64_t after = run.done + arrival.record.bytes;
@@ -224,7 +223,7 @@ bool Execution::take_at_once(Peer &peer, int slot, std::uint32_t step, const Arr
   run.done = after;
   peer.consumed += arrival.record.bytes;
   give_back(arrival);
-  if (peer.consumed - peer.told >= window_bytes_ / 2 && peer.expected - peer.told > window_bytes_) tell_window(peer, slot);
+  windows_.consumed(arrival.record.peer, arrival.record.bytes);
   release(step, after);
   return true;
 }
@@ -246,7 +245,7 @@ void Execution::advance_receive(std::uint32_t step, std::uint64_t limit) {
     arrival.offset += static_cast<std::uint32_t>(bytes);
     peer.consumed += bytes;
     runs_[step].done += bytes;
-    if (arrival.offset == arrival.record.bytes) finish_arrival(peer, slot, arrival);
+    if (arrival.offset == arrival.record.bytes) finish_arrival(peer, arrival);
   }
   release(step, runs_[step].done);
   if (runs_[step].done == runs_[step].total && peer.head < peer.pending.size()) {
@@ -256,29 +255,16 @@ void Execution::advance_receive(std::uint32_t step, std::uint64_t limit) {
 }
 
 void Execution::give_back(const Arrival &arrival) {
-  if (arrival.own != nullptr) std::free(arrival.own);
+  if (arrival.own != nullptr) pool_.give(arrival.own);
   else mesh_.release(arrival.record);
 }
 
-void Execution::finish_arrival(Peer &peer, int slot, Arrival &arrival) {
+void Execution::finish_arrival(Peer &peer, Arrival &arrival) {
   give_back(arrival);
+  windows_.consumed(arrival.record.peer, arrival.record.bytes);
   if (++peer.head == peer.pending.size()) {
     peer.pending.clear();
     peer.head = 0;
-  }
-  // Tell the sender before it runs out, as long as it has that much more to send.
-  if (peer.consumed - peer.told >= window_bytes_ / 2 && peer.expected - peer.told > window_bytes_)
-    tell_window(peer, slot);
-}
-
-void Execution::tell_window(Peer &peer, int slot) {
-  const std::uint64_t consumed = peer.consumed;
-  if (mesh_.send_control(plan_.peers()[static_cast<std::size_t>(slot)].rank, binding_.stream, link::Kind::window,
-                         {reinterpret_cast<const std::byte *>(&consumed), sizeof(consumed)})) {
-    peer.told = consumed;
-    peer.window_due = false;
-  } else {
-    peer.window_due = windows_due_ = blocked_ = true;
   }
 }
 
@@ -306,14 +292,6 @@ void Execution::arrive(const Arrival &arrival) {
     return;
   }
   Peer &peer = peers_[static_cast<std::size_t>(slot)];
-  if (arrival.record.kind == link::Kind::window) {
-    std::uint64_t consumed = 0;
-    std::memcpy(&consumed, arrival.record.payload, std::min<std::size_t>(sizeof(consumed), arrival.record.bytes));
-    peer.window_end = std::max(peer.window_end, consumed + window_bytes_);
-    give_back(arrival);
-    retry();
-    return;
-  }
   if (peer.holds_head != peer.holds.size()) check_holds(peer);  // its header may have acknowledged
   const std::uint32_t step = receive_step(peer, slot);
   if (step == kNoStep) [[unlikely]] {
@@ -321,7 +299,7 @@ void Execution::arrive(const Arrival &arrival) {
     give_back(arrival);
     return;
   }
-  if (peer.pending.empty() && take_at_once(peer, slot, step, arrival)) [[likely]] {
+  if (peer.pending.empty() && take_at_once(peer, step, arrival)) [[likely]] {
     drain();
     return;
   }
@@ -335,8 +313,7 @@ void Execution::arrive(const Arrival &arrival) {
 }
 
 void Execution::spill(Arrival &arrival) {
-  auto *own = static_cast<std::byte *>(std::malloc(arrival.record.bytes));
-  TUTTI_CHECK(own != nullptr, "out of memory for {} early bytes", arrival.record.bytes);
+  std::byte *own = pool_.take(arrival.record.bytes);
   std::memcpy(own, arrival.record.payload, arrival.record.bytes);
   mesh_.release(arrival.record);
   arrival.own = own;
@@ -363,11 +340,6 @@ void Execution::retry() {
       if (peer.holds_head != peer.holds.size()) check_holds(peer);
   if (blocked_) {
     blocked_ = false;
-    if (windows_due_) {
-      windows_due_ = false;
-      for (std::size_t slot = 0; slot < peers_.size(); ++slot)
-        if (peers_[slot].window_due) tell_window(peers_[slot], static_cast<int>(slot));
-    }
     for (const std::uint32_t step : blocked_sends_) push(step);
     blocked_sends_.clear();
   }
@@ -383,7 +355,7 @@ void Execution::cancel() {
     peer.holds_head = 0;
   }
   holds_ = open_steps_ = 0;
-  blocked_ = windows_due_ = false;
+  blocked_ = false;
   blocked_sends_.clear();
 }
 

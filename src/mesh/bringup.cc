@@ -70,6 +70,9 @@ Result<Bringup> Bringup::create(BringupOptions options) {
   bringup.mesh_ = std::make_unique<Mesh>();
   Mesh &mesh = *bringup.mesh_;
   mesh.rank_ = o.rank;
+  // Small packets may leave the wire too short for the eager messages that are wished for.
+  bringup.options_.eager_bytes =
+      std::min(o.eager_bytes, static_cast<std::size_t>(link::largest_message(limit_inputs(o))) - sizeof(link::Header));
   mesh.eager_bytes_ = o.eager_bytes;
   mesh.chunk_bytes_ = o.chunk_bytes;
   mesh.chunk_stride_ = round_up(o.chunk_bytes, kCacheLine) + kCacheLine;

@@ -149,7 +149,8 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   return {};
 }
 
-void World::finalize() {
+Result<> World::finalize() {
+  Result<> met;
   if (!communicator_->failure() && !engine_->aborted()) {
     // All ranks are here, so nobody still needs what this one would have to send.
     std::uint8_t token = 0;
@@ -160,12 +161,12 @@ void World::finalize() {
                                           .in_place = true},
                                 .input = &token,
                                 .output = &token};
-    if (const Result<> met = engine_->run(*communicator_, barrier); !met)
-      TUTTI_LOG(info, "finalize goes on without the other ranks: {}", met.error().text);
-    else engine_->mesh().check();
+    met = engine_->run(*communicator_, barrier);
+    if (met) engine_->mesh().check();
   }
   if (!engine_->aborted()) engine_->mesh().flush(kFlushNs);
   control_->leave(Deadline::after_ms(kLeaveMs));
+  return met;
 }
 
 void World::abort() {

@@ -36,7 +36,8 @@ class World {
   comm::Communicator &communicator() { return *communicator_; }
   comm::Engine &engine() { return *engine_; }
   // Waits for all ranks, lets the fabric deliver what is under way, and says goodbye. Then only the destructor is left.
-  void finalize();
+  // The error of a rank that died or left early; this rank is done all the same.
+  Result<> finalize();
   void abort();
   // Empty when the caller did not ask for a lock.
   std::unique_lock<std::mutex> lock() { return threads_ ? std::unique_lock(mutex_) : std::unique_lock<std::mutex>(); }

@@ -8,7 +8,7 @@ namespace tutti::comm {
 using collectives::Choice;
 
 Communicator::Communicator(mesh::Mesh &mesh, std::uint16_t id, const Setting &setting)
-    : mesh_(mesh), id_(id), setting_(setting) {}
+    : mesh_(mesh), id_(id), setting_(setting), windows_(mesh, id, setting.window_bytes) {}
 
 Communicator::Entry &Communicator::entry_for(const Shape &shape) {
   const Choice choice =
@@ -32,7 +32,7 @@ Communicator::Entry &Communicator::entry_for(const Shape &shape) {
   auto entry = std::make_unique<Entry>(Entry{choice, root, shape.in_place, nullptr, nullptr});
   entry->plan =
       std::make_unique<exec::Plan>(exec::Plan::compile(choice.algorithm->build(parameters), ranks(), shape.in_place));
-  entry->execution = std::make_unique<exec::Execution>(*entry->plan, mesh_, setting_.window_bytes);
+  entry->execution = std::make_unique<exec::Execution>(*entry->plan, mesh_, windows_, pool_);
   entries_.push_back(std::move(entry));
   return *entries_.back();
 }
@@ -56,18 +56,16 @@ Result<exec::Execution *> Communicator::start(const Call &call) {
                   .element_bytes = last_element_bytes_,
                   .kernel = last_kernel_,
                   .stream = {.communicator = id_, .call = active_call_, .signature = last_signature_}});
-  if (!inbox_.empty()) [[unlikely]] {
-    exec::Execution *started = active_;
-    for (const exec::Arrival &arrival : inbox_.take(active_call_)) {
-      if (arrival.record.stream.signature != last_signature_ && !failure_) mismatch(arrival.record);
-      started->arrive(arrival);  // after a failure it gives the memory back
-    }
-    if (failure_) {
-      started->cancel();
-      return tl::unexpected<Error>(*failure_);
-    }
+  exec::Execution *started = active_;
+  inbox_.take(active_call_, [&](const exec::Arrival &arrival) {
+    if (arrival.record.stream.signature != last_signature_ && !failure_) mismatch(arrival.record);
+    started->arrive(arrival);  // after a failure it gives the memory back
+  });
+  if (failure_) [[unlikely]] {
+    started->cancel();
+    return tl::unexpected<Error>(*failure_);
   }
-  return active_;
+  return started;
 }
 
 void Communicator::finish() {
@@ -80,6 +78,11 @@ void Communicator::deliver(const mesh::Record &record) {
     fail({Code::mismatch, std::string(reinterpret_cast<const char *>(record.payload), record.bytes), record.peer});
     mesh_.release(record);
     return;
+  }
+  if (record.kind == link::Kind::window) [[unlikely]] {
+    windows_.learn(record.peer, {record.payload, record.bytes});
+    mesh_.release(record);
+    return;  // what waited for it is tried again when this batch has been delivered
   }
   if (active_ != nullptr && record.stream.call == active_call_) [[likely]] {
     if (record.stream.signature != last_signature_) [[unlikely]] {
@@ -95,16 +98,11 @@ void Communicator::deliver(const mesh::Record &record) {
   const auto ahead = static_cast<std::int32_t>(record.stream.call - next_call_);
   if (ahead >= 0) {
     if (!failure_) inbox_.put(record);
-  } else if (record.kind == link::Kind::data && record.bytes != 0) {
+  } else if (record.bytes != 0) {
     // Data for a call that is over here: the sender must have made a larger or a different one.
     mismatch(record);
   }
   mesh_.release(record);
-}
-
-void Communicator::retry() {
-  if (active_ != nullptr && active_->waits_for_grant()) active_->retry();
-  if (!notices_.empty()) flush_notices();
 }
 
 void Communicator::mismatch(const mesh::Record &record) {

@@ -47,7 +47,13 @@ class Communicator {
   // Gives a message of this communicator to its call, or keeps it for a call to come.
   void deliver(const mesh::Record &record);
   // Lets the running call try again what waited.
-  void retry();
+  void retry() {
+    if (windows_.due()) [[unlikely]]
+      windows_.retry();
+    if (active_ != nullptr && active_->waits_for_grant()) active_->retry();
+    if (!notices_.empty()) [[unlikely]]
+      flush_notices();
+  }
   bool active() const { return active_ != nullptr; }
   const exec::Execution *execution() const { return active_; }
 
@@ -74,6 +80,7 @@ class Communicator {
   const std::uint16_t id_;
   const Setting setting_;
   std::uint32_t next_call_ = 0;
+  exec::Pool pool_;  // of the entries and the inbox: before them
   std::vector<std::unique_ptr<Entry>> entries_;
 
   Shape last_shape_;
@@ -84,7 +91,8 @@ class Communicator {
 
   exec::Execution *active_ = nullptr;
   std::uint32_t active_call_ = 0;
-  Inbox inbox_;
+  exec::Windows windows_;
+  Inbox inbox_{pool_};
   std::optional<Error> failure_;
   std::vector<std::pair<int, std::string>> notices_;  // failure notices that wait for a control credit
 };

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -15,7 +16,6 @@
 namespace tutti::comm {
 namespace {
 
-constexpr int kBatch = 16;
 // Idle polls between two looks at the clock and at what is off the data path.
 constexpr unsigned kIdlePolls = 64;
 // How long a broken link may wait for control to say that the peer died, which is the better explanation.
@@ -66,9 +66,9 @@ void Engine::add(Communicator &communicator) {
 
 void Engine::remove(Communicator &communicator) { communicators_[communicator.id()] = nullptr; }
 
-int Engine::progress() {
+int Engine::progress(std::size_t most) {
   std::array<mesh::Record, kBatch> records;
-  const int count = mesh_->poll(records);
+  const int count = mesh_->poll(std::span(records).first(std::min(most, kBatch)));
   for (int i = 0; i < count; ++i) {
     const mesh::Record &record = records[static_cast<std::size_t>(i)];
     const std::size_t id = record.stream.communicator;
@@ -85,20 +85,22 @@ Result<> Engine::run(Communicator &communicator, const Call &call) {
   if (aborted()) [[unlikely]]
     look_around(0);
   TUTTI_TRY(exec::Execution * execution, communicator.start(call));
-  if (!execution->done()) TUTTI_TRY(wait(communicator, *execution));
+  if (!execution->done()) TUTTI_TRY(wait(communicator, *execution, Until::done));
   communicator.finish();
+  if (mesh_->owes_acknowledgement()) [[unlikely]]
+    return wait(communicator, *execution, Until::settled);
   return {};
 }
 
-Result<> Engine::wait(Communicator &communicator, exec::Execution &execution) {
+Result<> Engine::wait(Communicator &communicator, exec::Execution &execution, Until until) {
   std::int64_t idle_since = 0;
   unsigned idle_polls = 0;
   bool yielding = policy_.spin_ns == 0;
   for (;;) {
-    const int found = progress();
+    const int found = progress(execution.open_steps());
     if (communicator.failure()) [[unlikely]]
       return tl::unexpected<Error>(*communicator.failure());
-    if (execution.done()) return {};
+    if (over(execution, until)) return {};
     if (found != 0) {
       idle_polls = 0;
       continue;
@@ -115,7 +117,7 @@ Result<> Engine::wait(Communicator &communicator, exec::Execution &execution) {
     if (communicator.failure()) return tl::unexpected<Error>(*communicator.failure());
     const std::int64_t idle = now - idle_since;
     if (idle > policy_.spin_ns) yielding = true;
-    if (idle > policy_.spin_ns + policy_.yield_ns) sleep(execution);
+    if (idle > policy_.spin_ns + policy_.yield_ns) sleep(execution, until);
   }
 }
 
@@ -149,13 +151,13 @@ void Engine::fail_all(const Error &error) {
     if (communicator != nullptr) communicator->fail(error);
 }
 
-void Engine::sleep(const exec::Execution &execution) {
+void Engine::sleep(const exec::Execution &execution, Until until) {
   if (const Result<> armed = mesh_->arm(); !armed) {
     fail_all(armed.error());
     return;
   }
   const bool nothing_came =
-      progress() == 0 && !execution.done() && !aborted() &&
+      progress() == 0 && !over(execution, until) && !aborted() &&
       (control_ == nullptr || control_->changes().load(std::memory_order_acquire) == seen_changes_);
   if (nothing_came) {
     std::vector<pollfd> fds;

@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "comm/inbox.h"
 
-#include <cstdlib>
+#include <bit>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 
 namespace tutti::comm {
 
 Inbox::~Inbox() {
-  for (const exec::Arrival &arrival : arrivals_) std::free(arrival.own);
+  for (const std::vector<exec::Arrival> &bucket : buckets_)
+    for (const exec::Arrival &arrival : bucket) pool_.give(arrival.own);
 }
 
 void Inbox::put(const mesh::Record &record) {
-  // At least one byte: a null pointer means "in a receive buffer".
-  auto *own = static_cast<std::byte *>(std::malloc(record.bytes + 1u));
-  TUTTI_CHECK(own != nullptr, "out of memory for an early message of {} bytes", record.bytes);
-  std::memcpy(own, record.payload, record.bytes);
-  exec::Arrival arrival = {.record = record, .own = own};
-  arrival.record.payload = own;
-  arrivals_.push_back(arrival);
+  const std::uint32_t distance = record.stream.call - next_;
+  TUTTI_CHECK(static_cast<std::int32_t>(distance) >= 0, "a message of call {} came to the inbox after call {} began",
+              record.stream.call, next_ - 1);
+  if (distance >= buckets_.size()) grow(distance);
+  exec::Arrival arrival = {.record = record, .own = pool_.take(record.bytes)};
+  std::memcpy(arrival.own, record.payload, record.bytes);
+  arrival.record.payload = arrival.own;
+  bucket_of(record.stream.call).push_back(arrival);
+  ++count_;
 }
 
-std::vector<exec::Arrival> Inbox::take(std::uint32_t call) {
-  std::vector<exec::Arrival> taken;
-  std::erase_if(arrivals_, [&](const exec::Arrival &arrival) {
-    if (arrival.record.stream.call != call) return false;
-    taken.push_back(arrival);
-    return true;
-  });
-  return taken;
+void Inbox::grow(std::uint32_t distance) {
+  std::vector<std::vector<exec::Arrival>> old(std::bit_ceil(std::size_t{distance} + 1));
+  std::swap(old, buckets_);
+  for (std::uint32_t i = 0; i < old.size(); ++i) bucket_of(next_ + i) = std::move(old[(next_ + i) & (old.size() - 1)]);
 }
 
 }  // namespace tutti::comm

@@ -5,7 +5,7 @@
 // finished.
 //
 // Invariants
-// - released_[s] is how many bytes of step s others may rely on: for a send, bytes that no replay can need any more.
+// - a run's `released` is how many bytes of step s others may rely on: for a send, bytes that no replay can need any more.
 // - An arrival is consumed in order, by the step that it matches; until then it stays in its receive buffer, or, once
 //   its peer has used up half of what it may use, in memory of the execution's own (so that a stream can stop only
 //   itself).
@@ -19,6 +19,8 @@
 
 #include "base/result.h"
 #include "exec/plan.h"
+#include "exec/pool.h"
+#include "exec/windows.h"
 #include "mesh/mesh.h"
 #include "reduce/kernels.h"
 
@@ -37,13 +39,13 @@ struct Binding {
 // A message that has come: in a receive buffer of the mesh, or in memory of its own.
 struct Arrival {
   mesh::Record record;
-  std::byte *own = nullptr;  // payload copied here; freed by the execution
+  std::byte *own = nullptr;  // payload copied here, from the pool; given back by the execution
   std::uint32_t offset = 0;  // bytes consumed
 };
 
 class Execution {
  public:
-  Execution(const Plan &plan, mesh::Mesh &mesh, std::uint32_t window_bytes);
+  Execution(const Plan &plan, mesh::Mesh &mesh, Windows &windows, Pool &pool);
   ~Execution();
   Execution(const Execution &) = delete;
   Execution &operator=(const Execution &) = delete;
@@ -54,7 +56,9 @@ class Execution {
   // Tries again what waited for credits, windows or acknowledgements. Cheap when nothing does.
   void retry();
   bool done() const { return open_steps_ == 0; }
-  bool waits_for_grant() const { return blocked_ || holds_ != 0; }
+  // Messages that are worth fetching at once: not more than this run has steps to use them.
+  std::uint32_t open_steps() const { return open_steps_; }
+  bool waits_for_grant() const { return blocked_ || holds_ != 0 || windows_.due(); }
   // Whether a message contradicted the plan (more bytes than the step it matches): the ranks make different calls.
   bool contradicted() const { return contradicted_; }
   // Gives everything back and forgets the run (after an error).
@@ -63,6 +67,13 @@ class Execution {
   std::vector<int> missing() const;
 
  private:
+  // Where a step of this run stands, in bytes.
+  struct Run {
+    std::uint64_t total = 0, piece = 0, source_offset = 0, target_offset = 0;
+    std::uint64_t done = 0;
+    std::uint64_t released = 0;
+    bool queued = false;
+  };
   struct Hold {
     std::uint32_t step;
     std::uint32_t sequence;
@@ -74,12 +85,10 @@ class Execution {
     std::size_t head = 0;
     std::vector<Hold> holds;  // sent from user memory, not yet acknowledged, from `holds_head`
     std::size_t holds_head = 0;
-    std::uint64_t sent = 0, window_end = 0;              // bytes sent, and how many may be
-    std::uint64_t expected = 0, consumed = 0, told = 0;  // bytes to come in all, consumed, and as told to the sender
-    bool window_due = false;
+    std::uint64_t expected = 0, consumed = 0;  // bytes to come in all, and consumed
   };
 
-  void bind_steps();
+  void measure_steps();
   void push(std::uint32_t step);
   void drain();
   void advance(std::uint32_t step);
@@ -89,10 +98,10 @@ class Execution {
   void consume(const PlanStep &plan_step, std::uint32_t step, const std::byte *payload, std::size_t bytes);
   std::uint32_t next_of(std::span<const std::uint32_t> order, std::uint32_t &cursor) const;
   std::uint32_t receive_step(Peer &peer, int slot) const;
+  bool take_at_once(Peer &peer, std::uint32_t step, const Arrival &arrival);
   void give_back(const Arrival &arrival);
-  void finish_arrival(Peer &peer, int slot, Arrival &arrival);
+  void finish_arrival(Peer &peer, Arrival &arrival);
   void spill(Arrival &arrival);
-  void tell_window(Peer &peer, int slot);
   void check_holds(Peer &peer);
   void release(std::uint32_t step, std::uint64_t to);
   std::uint64_t limit_of(const PlanStep &plan_step, std::uint32_t step) const;
@@ -104,20 +113,20 @@ class Execution {
 
   const Plan &plan_;
   mesh::Mesh &mesh_;
-  const std::uint32_t window_bytes_;
+  Windows &windows_;
+  Pool &pool_;
   Binding binding_;
   std::vector<std::byte> scratch_;
   std::uint64_t base_elements_ = 0, larger_blocks_ = 0;  // of the even partition
-  std::vector<std::uint64_t> total_, done_, released_, source_offset_, target_offset_;
+  std::vector<Run> runs_;  // by step
   std::vector<std::uint32_t> ready_;  // a ring of steps that may be able to go on
   std::uint32_t ready_head_ = 0, ready_tail_ = 0, ready_mask_ = 0;
-  std::vector<std::uint8_t> queued_;
   std::vector<std::uint32_t> blocked_sends_;
   std::vector<Peer> peers_;
-  std::uint32_t open_steps_ = 0;
+  std::uint32_t filled_steps_ = 0, open_steps_ = 0;  // steps that move bytes; those of them not finished
+  std::size_t measured_count_ = SIZE_MAX, measured_element_bytes_ = 0;
   std::uint32_t holds_ = 0;
   bool blocked_ = false;  // a send or a window waits for credits
-  bool windows_due_ = false;
   bool contradicted_ = false;
 };
 

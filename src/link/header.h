@@ -21,7 +21,7 @@ inline constexpr int kClasses = 3;
 
 enum class Kind : std::uint8_t {
   data,     // collective: a piece of the stream's bytes
-  window,   // control: payload = u64 bytes of the stream that the receiver has consumed
+  window,   // control: payload = u64, what the receiver has consumed of the communicator's data (exec/windows.h)
   failure,  // control: the sender's call failed; payload = FailureNotice
 };
 

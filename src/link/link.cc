@@ -30,6 +30,15 @@ std::int64_t round_up_to_line(std::int64_t bytes) { return std::max<std::int64_t
 
 }  // namespace
 
+std::int64_t largest_message(const LimitInputs &inputs) {
+  constexpr std::int64_t kLeast = kClasses * kMinCredits;
+  std::int64_t bytes = INT64_MAX;
+  if (inputs.wire_packets / kLeast < INT64_MAX / kLeast / inputs.packet_bytes)
+    bytes = inputs.wire_packets / kLeast * inputs.packet_bytes;
+  // One message's worth is lost where the wire's ring wraps around.
+  return std::min(bytes, inputs.wire_bytes / (kLeast + 1) / 64 * 64);
+}
+
 Limits limits_for(const LimitInputs &inputs) {
   const CreditRow &row =
       *std::ranges::find_if(kCreditTable, [&](const CreditRow &r) { return inputs.ranks <= r.max_ranks; });
@@ -58,10 +67,14 @@ Limits limits_for(const LimitInputs &inputs) {
   return limits;
 }
 
-Link::Link(const Limits &limits, std::uint16_t epoch)
-    : slots_(limits.slots),
+Link::Link(const Limits &limits, std::uint16_t epoch, std::uint32_t first_sequence)
+    : next_sequence_(first_sequence),
+      acknowledged_(first_sequence),
+      slots_(limits.slots),
       allowed_(limits.credits),
       chunks_allowed_(limits.chunks),
+      received_(first_sequence),
+      written_received_(first_sequence),
       granted_(limits.credits),
       told_(limits.credits),
       chunks_granted_(limits.chunks),

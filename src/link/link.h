@@ -40,6 +40,8 @@ struct LimitInputs {
   std::int64_t packet_bytes = INT64_MAX;
 };
 
+// The largest message (with its header) of which the least credits all fit on the wire.
+std::int64_t largest_message(const LimitInputs &inputs);
 // Credits by table or setting, reduced to what queue and wire hold; staging bytes are bounded in all.
 Limits limits_for(const LimitInputs &inputs);
 
@@ -53,7 +55,8 @@ enum class Arrival : std::uint8_t {
 class Link {
  public:
   Link() = default;
-  explicit Link(const Limits &limits, std::uint16_t epoch);
+  // Both directions begin at first_sequence, on both ends alike.
+  explicit Link(const Limits &limits, std::uint16_t epoch, std::uint32_t first_sequence = 0);
 
   // Sending. can_send() first; stamp() takes the credit and fills the link's part of the header.
   bool can_send(Class message_class) const {
@@ -121,6 +124,8 @@ class Link {
       if (static_cast<std::uint16_t>(granted_[c] - told_[c]) >= half_[c] && half_[c] != 0) return true;
     return false;
   }
+  // Whether the peer waits to hear that its message has come.
+  bool acknowledgement_due() const { return acknowledge_now_; }
   // The counts to write to the peer; it counts as told from now on.
   Grants take_grants();
 

@@ -206,6 +206,11 @@ void Mesh::settle() {
   grants_due_.resize(kept);
 }
 
+bool Mesh::owes_acknowledgement() const {
+  return std::ranges::any_of(grants_due_,
+                             [](const Peer *peer) { return peer->link.acknowledgement_due() && !peer->broken; });
+}
+
 void Mesh::refill(Rail &rail) {
   const int error = rail.receives.refill([this](std::int32_t rank, link::Class message_class) {
     Peer &peer = *peers_[static_cast<std::size_t>(rank)];
@@ -250,7 +255,7 @@ int Mesh::poll(std::span<Record> records) {
     for (int i = 0; i < polled; ++i)
       if (take_completion(*rail, completions[i], records[static_cast<std::size_t>(found)])) ++found;
     // Buffers go back in batches while traffic flows, and at once when it pauses.
-    if (rail->receives.spent() >= kPollBatch || (polled == 0 && rail->receives.spent() != 0)) refill(*rail);
+    if (rail->receives.spent() >= refill_batch_ || (polled == 0 && rail->receives.spent() != 0)) refill(*rail);
   }
   return found;
 }
@@ -367,6 +372,27 @@ std::vector<std::string> Mesh::device_names() const {
   std::vector<std::string> names;
   for (const std::unique_ptr<Rail> &rail : rails_) names.push_back(verbs::offer_name(rail->port));
   return names;
+}
+
+std::vector<LinkView> Mesh::view_links() {
+  std::vector<LinkView> views;
+  for (std::unique_ptr<Peer> &peer : peers_) {
+    if (!peer) continue;
+    learn_grants(*peer);
+    LinkView view = {.peer = peer->rank,
+                     .broken = peer->broken,
+                     .epoch = peer->link.epoch(),
+                     .sent = peer->link.next_sequence(),
+                     .received = peer->link.received(),
+                     .unacknowledged = peer->link.retained(),
+                     .chunk_credits = peer->link.chunk_credits(),
+                     .held = peer->held,
+                     .limits = limits_};
+    for (int c = 0; c < link::kClasses; ++c)
+      view.credits[static_cast<std::size_t>(c)] = peer->link.credits(static_cast<link::Class>(c));
+    views.push_back(view);
+  }
+  return views;
 }
 
 std::string Mesh::describe_links() const {

@@ -10,6 +10,7 @@
 //   until acknowledged, where holds_memory says so.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -58,6 +59,18 @@ struct Statistics {
                 send_stalls = 0;
 };
 
+// The counts of one link, for people and tests.
+struct LinkView {
+  std::int32_t peer = -1;
+  bool broken = false;
+  std::uint16_t epoch = 0;
+  std::uint32_t sent = 0, received = 0, unacknowledged = 0;
+  std::array<std::uint16_t, link::kClasses> credits{};  // in hand
+  std::uint16_t chunk_credits = 0;
+  std::uint32_t held = 0;  // arrivals not released
+  link::Limits limits;     // what the credits began with
+};
+
 struct Peer;  // peer.h: what the mesh knows of one link
 struct Rail;  // rail.h: one opened device with its queues
 
@@ -87,6 +100,9 @@ class Mesh {
   void release(const Record &record);
   // Writes the grants that are due now. poll() does it for the batch before; call it when an operation ends.
   void settle();
+  // Whether a peer waits for an acknowledgement that found no room in the send queue. A rank must not leave while it
+  // owes one: the peer's operation would hang until this rank's next call.
+  bool owes_acknowledgement() const;
   // Whether the peer of a record has used up half of what it may send, because of records not released.
   bool holds_much(const Record &record) const;
   bool acknowledged(int peer, std::uint32_t sequence);
@@ -107,6 +123,7 @@ class Mesh {
   void check() const;
   const Statistics &statistics() const { return statistics_; }
   std::vector<std::string> device_names() const;  // "software:1", one a rail
+  std::vector<LinkView> view_links();             // as of now, with the grants that have come
   std::string describe_links() const;             // JSON array, one object a peer
   std::string describe_memory() const;            // JSON object
 
@@ -133,6 +150,7 @@ class Mesh {
   int rank_ = 0;
   std::size_t eager_bytes_ = 0, chunk_bytes_ = 0, chunk_stride_ = 0;
   link::Limits limits_;
+  std::size_t refill_batch_ = 1;  // spent receive buffers that are posted again together while traffic flows
   std::vector<std::unique_ptr<Rail>> rails_;
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null for this rank
   std::vector<Peer *> grants_due_;            // peers that may have to be told their grants

@@ -157,6 +157,7 @@ int poll_cq(ibv_cq *handle, int capacity, ibv_wc *wc) {
   if (cq.can_overrun && !within_capacity(cq)) [[unlikely]]
     return -1;
   int count = 0;
+  ++cq.polls;
   if (!cq.ready.empty()) [[unlikely]]
     count = report_ready(cq, capacity, wc);
   Watch *watches = cq.watches.data();

@@ -1,75 +1,236 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Runs of hand-made plans on two ranks in one thread, so that the test decides what has arrived when.
-#include "exec/execution.h"
-
+// Executions of hand-made schedules over real meshes, all ranks in one thread, so that a test decides who goes on when.
 #include <gtest/gtest.h>
 
-#include <array>
-#include <numeric>
-#include <vector>
+#include <cstring>
 
+#include "exec/execution.h"
 #include "support/world_of_threads.h"
 
-namespace tutti::test {
+namespace tutti::exec {
 namespace {
 
 using collectives::Buffer;
-using collectives::Schedule;
+using collectives::Range;
 using collectives::Step;
+using Kind = collectives::Step::Kind;
+using test::RankSetup;
 
-constexpr std::uint32_t kBlocks = 16;
-constexpr std::size_t kCount = 16 * 256;  // 2 KiB a block
+constexpr mesh::Stream kStream = {.communicator = 0, .call = 1, .signature = 2};
+constexpr std::uint32_t kWindow = 256 * 1024;
 
-// Fifteen blocks, which are staged in four pieces, then one, which is eager.
-Schedule two_transfers(bool sends) {
-  Schedule schedule;
-  schedule.blocks = kBlocks;
-  for (const auto &[first, blocks] : {std::pair{0u, kBlocks - 1}, std::pair{kBlocks - 1, 1u}}) {
-    Step step;
-    step.kind = sends ? Step::Kind::send : Step::Kind::recv;
-    step.peer = sends ? 1 : 0;
-    (sends ? step.source : step.target) = {Buffer::output, first, blocks};
-    schedule.steps.push_back(step);
+Range out(std::uint32_t first, std::uint32_t blocks = 1) { return {Buffer::output, first, blocks}; }
+Range scratch(std::uint32_t first, std::uint32_t blocks = 1) { return {Buffer::scratch, first, blocks}; }
+Step send(int peer, Range from) { return {.kind = Kind::send, .peer = peer, .source = from}; }
+Step recv(int peer, Range to) { return {.kind = Kind::recv, .peer = peer, .target = to}; }
+Step recv_reduce(int peer, Range at) { return {.kind = Kind::recv_reduce, .peer = peer, .source = at, .target = at}; }
+
+// One rank's schedule, its buffer of 64-bit elements, and what runs it.
+struct Player {
+  test::Rank *rank;
+  std::unique_ptr<Plan> plan;
+  std::unique_ptr<Windows> windows;
+  std::unique_ptr<Pool> pool = std::make_unique<Pool>();
+  std::unique_ptr<Execution> execution;
+  std::vector<std::uint64_t> buffer;
+
+  mesh::Mesh &mesh() const { return rank->engine().mesh(); }
+  void start(std::size_t count) {
+    execution->start({.input = reinterpret_cast<const std::byte *>(buffer.data()),
+                      .output = reinterpret_cast<std::byte *>(buffer.data()),
+                      .count = count,
+                      .element_bytes = 8,
+                      .kernel = reduce::kernel(reduce::Type::uint64, reduce::Op::sum),
+                      .stream = kStream});
   }
-  return schedule;
+  void take(const mesh::Record &record) {
+    if (record.kind != link::Kind::window) return execution->arrive({.record = record});
+    windows->learn(record.peer, {record.payload, record.bytes});
+    mesh().release(record);
+  }
+  void step() {
+    mesh::Record records[16];
+    const int found = mesh().poll(records);
+    for (int i = 0; i < found; ++i) take(records[i]);
+    if (windows->due()) windows->retry();
+    execution->retry();
+  }
+};
+
+class Executions : public testing::Test {
+ protected:
+  void start(std::vector<std::vector<Step>> schedules, std::size_t count, std::uint32_t window = kWindow) {
+    const int ranks = static_cast<int>(schedules.size());
+    auto up = test::bring_up(ranks, [](int) { return RankSetup{test::default_config(), {}}; });
+    ASSERT_TRUE(up) << up.error().text;
+    ranks_ = std::move(*up);
+    for (int r = 0; r < ranks; ++r) {
+      Player player;
+      player.rank = ranks_[static_cast<std::size_t>(r)].get();
+      player.plan = std::make_unique<Plan>(Plan::compile(
+          {.blocks = 1, .scratch_vectors = 1, .steps = schedules[static_cast<std::size_t>(r)]}, ranks, true));
+      player.windows = std::make_unique<Windows>(player.mesh(), 0, window);
+      player.execution = std::make_unique<Execution>(*player.plan, player.mesh(), *player.windows, *player.pool);
+      player.buffer.resize(count);
+      for (std::size_t i = 0; i < count; ++i) player.buffer[i] = value(r, i);
+      players_.push_back(std::move(player));
+    }
+    for (Player &player : players_) player.start(count);
+  }
+  static std::uint64_t value(int rank, std::size_t i) {
+    return i * 3 + static_cast<std::uint64_t>(rank) * 1'000'000'007;
+  }
+  bool run(int turns = 100'000) {
+    for (int turn = 0; turn < turns; ++turn) {
+      bool all = true;
+      for (Player &player : players_) {
+        player.step();
+        all &= player.execution->done();
+      }
+      if (all) return true;
+    }
+    return false;
+  }
+  void expect(int rank, const std::function<std::uint64_t(std::size_t)> &wanted) {
+    const auto &buffer = players_[static_cast<std::size_t>(rank)].buffer;
+    for (std::size_t i = 0; i < buffer.size(); ++i) ASSERT_EQ(buffer[i], wanted(i)) << "rank " << rank << " at " << i;
+  }
+
+  std::vector<std::unique_ptr<test::Rank>> ranks_;
+  std::vector<Player> players_;
+};
+
+TEST_F(Executions, ARankForwardsTheBeginningBeforeItHasTheEnd) {
+  start({{send(1, out(0))}, {recv(0, out(0)), send(2, out(0))}, {recv(1, out(0))}}, 1 << 18);
+  // Rank 0 has sent what its chunks allow, and does nothing from here on.
+  for (int i = 0; i < 1000; ++i) {
+    players_[1].step();
+    players_[2].step();
+  }
+  EXPECT_FALSE(players_[0].execution->done());
+  EXPECT_FALSE(players_[1].execution->done());
+  EXPECT_GT(players_[1].mesh().statistics().chunks_sent, 0u);
+  EXPECT_EQ(players_[2].buffer[0], value(0, 0));
+  ASSERT_TRUE(run());
+  expect(2, [](std::size_t i) { return value(0, i); });
 }
 
-void take(mesh::Mesh &mesh, exec::Execution &execution, std::size_t most) {
-  std::vector<mesh::Record> records(most);
-  const int count = mesh.poll(records);
-  for (int i = 0; i < count; ++i) execution.arrive({.record = records[static_cast<std::size_t>(i)]});
-  execution.retry();
+TEST_F(Executions, ARangeIsNotOverwrittenWhileItsSendMayStillNeedIt) {
+  // Both give the other what they have, then take the other's into the same place. (No more than a window: neither can
+  // consume before its own send is through.)
+  start({{send(1, out(0)), recv(1, out(0))}, {send(0, out(0)), recv(0, out(0))}}, 25'000);
+  ASSERT_TRUE(run());
+  expect(0, [](std::size_t i) { return value(1, i); });
+  expect(1, [](std::size_t i) { return value(0, i); });
 }
 
-TEST(Execution, AnEagerTransferBehindAHeldOneWaitsForNoAcknowledgementOfItsOwn) {
-  auto world = bring_up(2, [](int) { return RankSetup{default_config(), {}}; });
-  ASSERT_TRUE(world) << world.error().text;
-  mesh::Mesh &sender = (*world)[0]->engine().mesh(), &receiver = (*world)[1]->engine().mesh();
-  const exec::Plan sends = exec::Plan::compile(two_transfers(true), 2, true);
-  const exec::Plan receives = exec::Plan::compile(two_transfers(false), 2, true);
-  exec::Execution from(sends, sender, 256 * 1024), to(receives, receiver, 256 * 1024);
-  std::vector<std::int64_t> in(kCount), out(kCount);
-  std::iota(in.begin(), in.end(), 1);
-  const auto binding = [](std::vector<std::int64_t> &data) {
-    auto *bytes = reinterpret_cast<std::byte *>(data.data());
-    return exec::Binding{.input = bytes, .output = bytes, .count = kCount, .element_bytes = sizeof(std::int64_t)};
+TEST_F(Executions, ARankIsNotDoneUntilItsPeerHasTakenWhatLiesInUserMemory) {
+  start({{send(1, out(0))}, {recv(0, out(0))}}, 16'384);
+  players_[0].step();
+  EXPECT_FALSE(players_[0].execution->done());
+  EXPECT_TRUE(players_[0].execution->waits_for_grant());
+  ASSERT_TRUE(run());
+}
+
+TEST_F(Executions, ASmallSendBehindALargeOneWaitsForNobody) {
+  // The acknowledgement of the large one is all that rank 0 gets: rank 1 sends nothing itself.
+  auto up = test::bring_up(2, [](int) { return RankSetup{test::default_config(), {}}; });
+  ASSERT_TRUE(up);
+  ranks_ = std::move(*up);
+  const auto plan_of = [](const std::vector<Step> &steps) {
+    return std::make_unique<Plan>(Plan::compile({.blocks = 2, .scratch_vectors = 0, .steps = steps}, 2, true));
   };
-  from.start(binding(in));
-  to.start(binding(out));
-  ASSERT_EQ(sender.statistics().chunks_sent, 4u);
-  ASSERT_EQ(sender.statistics().messages_sent, 1u) << "the eager message follows while the pieces are held";
-
-  // The receiver takes the pieces and acknowledges them before it sees the eager message; then it has nothing to tell.
-  take(receiver, to, 4);
-  for (int i = 0; i < 100 && !(from.done() && to.done()); ++i) {
-    take(receiver, to, 16);
-    take(sender, from, 16);
+  // 1025 elements in two blocks: 513 and 512, of which only the first exceeds an eager message.
+  for (int r = 0; r < 2; ++r) {
+    Player player;
+    player.rank = ranks_[static_cast<std::size_t>(r)].get();
+    player.plan =
+        plan_of(r == 0 ? std::vector{send(1, out(0)), send(1, out(1))} : std::vector{recv(0, out(0)), recv(0, out(1))});
+    player.windows = std::make_unique<Windows>(player.mesh(), 0, kWindow);
+    player.execution = std::make_unique<Execution>(*player.plan, player.mesh(), *player.windows, *player.pool);
+    player.buffer.assign(1025, static_cast<std::uint64_t>(r));
+    players_.push_back(std::move(player));
   }
-  EXPECT_TRUE(to.done());
-  EXPECT_TRUE(from.done());
-  EXPECT_EQ(in, out);
+  players_[0].start(1025);
+  players_[1].start(1025);
+  // The acknowledgement is written before the small message is taken out.
+  mesh::Record record;
+  while (players_[1].mesh().poll({&record, 1}) == 0) continue;
+  players_[1].execution->arrive({.record = record});
+  players_[1].mesh().settle();
+  ASSERT_TRUE(run(10'000));
+  expect(1, [](std::size_t) { return 0u; });
+}
+
+TEST_F(Executions, ReceivedDataIsReducedIntoPlace) {
+  start({{send(1, out(0)), recv(1, out(0))}, {recv_reduce(0, out(0)), send(0, out(0))}}, 50'000);
+  ASSERT_TRUE(run());
+  for (int rank = 0; rank < 2; ++rank) expect(rank, [](std::size_t i) { return value(0, i) + value(1, i); });
+}
+
+TEST_F(Executions, ASenderStopsAtItsWindowUntilTheReceiverHasConsumed) {
+  constexpr std::uint32_t kSmallWindow = 16 * 1024;
+  start({{send(1, out(0))}, {recv(0, out(0))}}, 1 << 17, kSmallWindow);
+  for (int i = 0; i < 1000; ++i) players_[0].step();
+  // Up to the window, and the piece that crosses it.
+  EXPECT_LE(players_[0].mesh().statistics().bytes_sent, kSmallWindow + (64u << 10));
+  ASSERT_TRUE(run());
+  expect(1, [](std::size_t i) { return value(0, i); });
+}
+
+TEST_F(Executions, NothingIsSentOfAnEmptyVector) {
+  start({{send(1, out(0))}, {recv(0, out(0))}}, 0);
+  EXPECT_TRUE(players_[0].execution->done());
+  EXPECT_TRUE(players_[1].execution->done());
+  EXPECT_EQ(players_[0].mesh().statistics().messages_sent, 0u);
+}
+
+TEST_F(Executions, MoreBytesThanTheStepTakesAreAContradiction) {
+  start({{send(1, out(0))}, {recv(0, out(0))}}, 10);
+  players_[1].execution->cancel();
+  players_[1].start(9);
+  for (int i = 0; i < 1000 && !players_[1].execution->contradicted(); ++i) players_[1].step();
+  EXPECT_TRUE(players_[1].execution->contradicted());
+}
+
+TEST_F(Executions, AMessageOfARankThatHasNoPartIsAContradiction) {
+  start({{send(1, out(0))}, {recv(2, out(0))}, {send(1, out(0))}}, 10);
+  for (int i = 0; i < 1000 && !players_[1].execution->contradicted(); ++i) players_[1].step();
+  EXPECT_TRUE(players_[1].execution->contradicted());
+}
+
+TEST_F(Executions, MissingNamesTheRanksThatOweData) {
+  start({{recv(2, out(0)), recv(1, scratch(0))}, {send(0, out(0))}, {send(0, out(0))}}, 10);
+  // Both are under way; nothing was taken out yet.
+  EXPECT_EQ(players_[0].execution->missing(), (std::vector<int>{1, 2}));
+  ASSERT_TRUE(run());
+  EXPECT_TRUE(players_[0].execution->missing().empty());
+}
+
+TEST_F(Executions, CancelGivesEveryBufferBack) {
+  // The second message cannot be consumed before the first, which never comes.
+  start({{recv(2, out(0)), send(1, out(0))}, {recv(0, out(0)), recv(2, out(0))}, {send(1, out(0))}}, 50'000);
+  for (int i = 0; i < 1000; ++i) players_[1].step();
+  players_[1].execution->cancel();
+  EXPECT_TRUE(players_[1].execution->done());
+  mesh::Record record;
+  for (int i = 0; i < 100; ++i) (void)players_[1].mesh().poll({&record, 1});
+  for (const mesh::LinkView &view : players_[1].mesh().view_links()) EXPECT_EQ(view.held, 0u);
+  players_[1].mesh().check();
+}
+
+TEST_F(Executions, APlanRunsAgainOnOtherBuffers) {
+  start({{send(1, out(0))}, {recv(0, out(0))}}, 5000);
+  ASSERT_TRUE(run());
+  for (std::size_t count : {10u, 4000u, 1u}) {
+    players_[0].buffer.assign(count, count);
+    players_[1].buffer.assign(count, 0);
+    for (Player &player : players_) player.start(count);
+    ASSERT_TRUE(run());
+    expect(1, [count](std::size_t) { return count; });
+  }
 }
 
 }  // namespace
-}  // namespace tutti::test
+}  // namespace tutti::exec

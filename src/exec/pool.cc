@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "exec/pool.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <new>
+
+#include "base/check.h"
+
+namespace tutti::exec {
+
+Pool::~Pool() {
+  for (Block *block : free_) {
+    while (block != nullptr) {
+      Block *next = block->next;
+      std::free(block);
+      block = next;
+    }
+  }
+}
+
+std::byte *Pool::take(std::size_t bytes) {
+  const std::size_t rounded = std::bit_ceil(std::max(bytes, kSmallest));
+  const auto size_class = static_cast<std::size_t>(std::countr_zero(rounded) - std::countr_zero(kSmallest));
+  Block *block = free_[size_class];
+  if (block != nullptr) {
+    free_[size_class] = block->next;
+  } else {
+    void *memory = std::aligned_alloc(alignof(Block), sizeof(Block) + rounded);
+    TUTTI_CHECK(memory != nullptr, "out of memory for an early message of {} bytes", bytes);
+    block = new (memory) Block{nullptr, size_class};
+  }
+  return reinterpret_cast<std::byte *>(block + 1);
+}
+
+void Pool::give(std::byte *memory) {
+  Block *block = reinterpret_cast<Block *>(memory) - 1;
+  block->next = free_[block->size_class];
+  free_[block->size_class] = block;
+}
+
+}  // namespace tutti::exec

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// How far a communicator's senders may run ahead of their receivers. What a receiver cannot consume yet, because it has
+// not begun that call or an earlier message is missing, lies in its memory; a sender stops once a window of bytes is
+// out that it does not know to be consumed, over all calls together.
+//
+// Invariants
+// - Both ends count the same: every message of data by its bytes and what keeping it costs, from the first call on.
+// - A receiver tells what it has consumed before its sender runs out: at half a window. So a sender that waits, waits
+//   for consumption, never for news of it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "mesh/mesh.h"
+
+namespace tutti::exec {
+
+class Windows {
+ public:
+  Windows(mesh::Mesh &mesh, std::uint16_t communicator, std::uint32_t window_bytes);
+
+  bool open(int rank) const { return of(rank).sent < of(rank).end; }
+  void sent(int rank, std::uint64_t bytes) { of(rank).sent += charge(bytes); }
+  void consumed(int rank, std::uint64_t bytes) {
+    Window &window = of(rank);
+    window.consumed += charge(bytes);
+    if (window.consumed - window.told >= half_) [[unlikely]]
+      tell(rank);
+  }
+  // A message of kind window has come.
+  void learn(int rank, std::span<const std::byte> payload);
+  // Tells again what found no room.
+  bool due() const { return due_ != 0; }
+  void retry();
+
+ private:
+  struct Window {
+    std::uint64_t sent = 0, end = 0;       // of what we send
+    std::uint64_t consumed = 0, told = 0;  // of what we receive
+    bool due = false;
+  };
+  // Keeping a message costs more than its bytes: without this, empty ones would count for nothing.
+  static constexpr std::uint64_t kMessageBytes = 64;
+  static std::uint64_t charge(std::uint64_t bytes) { return bytes + kMessageBytes; }
+  Window &of(int rank) { return windows_[static_cast<std::size_t>(rank)]; }
+  const Window &of(int rank) const { return windows_[static_cast<std::size_t>(rank)]; }
+  void tell(int rank);
+
+  mesh::Mesh &mesh_;
+  const std::uint16_t communicator_;
+  const std::uint64_t window_bytes_, half_;
+  std::vector<Window> windows_;  // by rank
+  int due_ = 0;
+};
+
+}  // namespace tutti::exec

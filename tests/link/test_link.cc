@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The protocol of one link, both ends driven by hand: sequences, acknowledgements, credits, grants, and their counts
+// when they wrap around.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "link/link.h"
+
+namespace tutti::link {
+namespace {
+
+constexpr Limits kLimits = {.credits = {4, 2, 2}, .chunks = 4, .slots = 8};
+
+Header message(Link &from, Class c = Class::collective, Kind kind = Kind::data, std::uint8_t flags = 0) {
+  Header header = {};
+  header.flags = flags;
+  from.stamp(header, c, kind);
+  return header;
+}
+
+class TwoEnds : public testing::Test {
+ protected:
+  Link a_{kLimits, 1}, b_{kLimits, 1};
+
+  // One message from a to b, whose buffer is posted again at once.
+  void carry(Class c = Class::collective) {
+    ASSERT_TRUE(a_.can_send(c));
+    ASSERT_EQ(b_.accept(message(a_, c, c == Class::control ? Kind::window : Kind::data)), Arrival::deliver);
+    b_.grant(c);
+  }
+  void carry_chunk() {
+    ASSERT_TRUE(a_.can_send_chunk());
+    a_.take_chunk();
+    carry();
+    b_.grant_chunk();
+  }
+  void tell() { a_.learn(b_.take_grants()); }
+};
+
+TEST_F(TwoEnds, AMessageCarriesVersionKindEpochAndItsPlaceInTheOrder) {
+  const Header first = message(a_), second = message(a_, Class::control, Kind::window);
+  EXPECT_EQ(first.version(), kVersion);
+  EXPECT_EQ(first.kind(), Kind::data);
+  EXPECT_EQ(second.kind(), Kind::window);
+  EXPECT_EQ(first.epoch, 1);
+  EXPECT_EQ(first.sequence, 0u);
+  EXPECT_EQ(second.sequence, 1u);
+  EXPECT_EQ(first.reserved, 0u);
+}
+
+TEST_F(TwoEnds, CreditsRunOutByClassAndComeBackWithAGrant) {
+  for (int i = 0; i < 4; ++i) carry();
+  EXPECT_FALSE(a_.can_send(Class::collective));
+  EXPECT_TRUE(a_.can_send(Class::control)) << "classes do not take each other's credits";
+  EXPECT_TRUE(a_.can_send(Class::point_to_point));
+  tell();
+  EXPECT_EQ(a_.credits(Class::collective), 4);
+}
+
+TEST_F(TwoEnds, ABufferThatIsHeldIsNotGrantedAgain) {
+  for (int i = 0; i < 4; ++i) ASSERT_EQ(b_.accept(message(a_)), Arrival::deliver);
+  tell();
+  EXPECT_FALSE(a_.can_send(Class::collective));
+  b_.grant(Class::collective);
+  tell();
+  EXPECT_EQ(a_.credits(Class::collective), 1);
+}
+
+TEST_F(TwoEnds, TheOtherDirectionsMessagesCarryGrantsAndAcknowledgements) {
+  carry();
+  const Header reply = message(b_);
+  EXPECT_EQ(reply.received, 1u);
+  EXPECT_EQ(reply.granted[0], 5);
+  ASSERT_EQ(a_.accept(reply), Arrival::deliver);
+  EXPECT_TRUE(a_.acknowledged(0));
+  EXPECT_FALSE(a_.acknowledged(1));
+  EXPECT_EQ(a_.retained(), 0u);
+  EXPECT_EQ(a_.credits(Class::collective), 4);
+}
+
+TEST_F(TwoEnds, WhatIsNotAcknowledgedStaysInItsSlotAndSlotsBoundWhatIsSent) {
+  Link narrow({.credits = {8, 2, 2}, .chunks = 2, .slots = 4}, 1);
+  for (int i = 0; i < 4; ++i) message(narrow);
+  EXPECT_EQ(narrow.retained(), 4u);
+  EXPECT_FALSE(narrow.can_send(Class::collective)) << "credits are left, slots are not";
+  narrow.learn({std::uint64_t{1} << 32 | 8, std::uint64_t{1} << 32 | 2 << 16 | 2});
+  EXPECT_TRUE(narrow.can_send(Class::collective));
+}
+
+TEST_F(TwoEnds, AGrantIsDueAtHalfOfAClassAndNotBefore) {
+  carry();
+  EXPECT_FALSE(b_.grant_due());
+  carry();
+  EXPECT_TRUE(b_.grant_due());
+  tell();
+  EXPECT_FALSE(b_.grant_due());
+  carry(Class::control);
+  EXPECT_TRUE(b_.grant_due()) << "one of two credits is half";
+}
+
+TEST_F(TwoEnds, AMessageOfOursTellsGrantsAsWell) {
+  carry();
+  carry();
+  message(b_);
+  EXPECT_FALSE(b_.grant_due());
+}
+
+TEST_F(TwoEnds, ChunksAreGrantedApartFromCredits) {
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(a_.can_send_chunk());
+    EXPECT_EQ(a_.next_chunk(), i);
+    a_.take_chunk();
+    ASSERT_EQ(b_.accept(message(a_)), Arrival::deliver);
+    b_.grant(Class::collective);
+  }
+  tell();
+  EXPECT_TRUE(a_.can_send(Class::collective));
+  EXPECT_FALSE(a_.can_send_chunk()) << "no chunk has been freed";
+  b_.grant_chunk();
+  EXPECT_FALSE(b_.grant_due());
+  b_.grant_chunk();
+  EXPECT_TRUE(b_.grant_due()) << "half of the chunks are free";
+  tell();
+  EXPECT_EQ(a_.chunk_credits(), 2);
+}
+
+TEST_F(TwoEnds, AChunkNeedsACreditToo) {
+  for (int i = 0; i < 4; ++i) carry();
+  EXPECT_EQ(a_.chunk_credits(), 4);
+  EXPECT_FALSE(a_.can_send_chunk());
+}
+
+TEST_F(TwoEnds, AnAcknowledgementThatIsAskedForIsDueAtOnce) {
+  ASSERT_EQ(b_.accept(message(a_, Class::collective, Kind::data, kAcknowledgeNow)), Arrival::deliver);
+  EXPECT_TRUE(b_.acknowledgement_due());
+  EXPECT_TRUE(b_.grant_due());
+  tell();
+  EXPECT_FALSE(b_.acknowledgement_due());
+  EXPECT_TRUE(a_.acknowledged(0));
+}
+
+TEST_F(TwoEnds, AMessageOfOursAnswersTheAcknowledgementThatIsAskedFor) {
+  ASSERT_EQ(b_.accept(message(a_, Class::collective, Kind::data, kAcknowledgeNow)), Arrival::deliver);
+  ASSERT_EQ(a_.accept(message(b_)), Arrival::deliver);
+  EXPECT_FALSE(b_.grant_due());
+  EXPECT_TRUE(a_.acknowledged(0));
+}
+
+// ---- What a receiver refuses ----
+
+TEST_F(TwoEnds, ARepeatedMessageIsADuplicateAndChangesNothing) {
+  const Header first = message(a_);
+  ASSERT_EQ(b_.accept(first), Arrival::deliver);
+  EXPECT_EQ(b_.accept(first), Arrival::duplicate);
+  EXPECT_EQ(b_.received(), 1u);
+  EXPECT_EQ(b_.accept(message(a_)), Arrival::deliver);
+}
+
+TEST_F(TwoEnds, AGapBreaksTheLink) {
+  message(a_);
+  EXPECT_EQ(b_.accept(message(a_)), Arrival::broken);
+  EXPECT_EQ(b_.received(), 0u);
+}
+
+TEST_F(TwoEnds, AnotherVersionBreaksTheLinkAlsoWhereTheSequenceIsOld) {
+  Header other = message(a_);
+  ASSERT_EQ(b_.accept(other), Arrival::deliver);
+  other.version_and_kind = (kVersion + 1) << 4;
+  EXPECT_EQ(b_.accept(other), Arrival::broken);
+  other.sequence = 1;
+  EXPECT_EQ(b_.accept(other), Arrival::broken);
+}
+
+TEST(Epochs, AMessageOfAnEarlierConnectionIsStaleAndOfALaterOneBroken) {
+  Link now(kLimits, 5), before(kLimits, 4), after(kLimits, 6);
+  EXPECT_EQ(now.accept(message(before)), Arrival::stale);
+  EXPECT_EQ(now.accept(message(after)), Arrival::broken);
+  EXPECT_EQ(now.received(), 0u);
+}
+
+TEST(Epochs, TheOrderOfEpochsHoldsWhereTheyWrapAround) {
+  Link now(kLimits, 0), before(kLimits, 0xffff);
+  EXPECT_EQ(now.accept(message(before)), Arrival::stale);
+  Link last(kLimits, 0xffff), next(kLimits, 0);
+  EXPECT_EQ(last.accept(message(next)), Arrival::broken);
+}
+
+// ---- Old news ----
+
+TEST_F(TwoEnds, AnOldGrantWordTakesNothingBack) {
+  carry();
+  const Grants old = b_.take_grants();
+  carry();
+  tell();
+  a_.learn(old);
+  EXPECT_TRUE(a_.acknowledged(1));
+  EXPECT_EQ(a_.credits(Class::collective), 4);
+}
+
+TEST_F(TwoEnds, AGrantWordFromLongAgoIsNotTakenForNewOnceItsCountsLieHalfARoundBehind) {
+  carry();
+  const Grants old = b_.take_grants();
+  // The headers of replies carry the counts from now on; the word in memory stays what it is.
+  for (int i = 0; i < 40'000; ++i) {
+    carry();
+    ASSERT_EQ(a_.accept(message(b_)), Arrival::deliver);
+    a_.grant(Class::collective);
+    b_.learn(a_.take_grants());
+  }
+  a_.learn(old);  // its 16-bit count seems to lie 25,000 ahead
+  EXPECT_EQ(a_.credits(Class::collective), 4);
+  EXPECT_EQ(a_.retained(), 0u);
+}
+
+TEST_F(TwoEnds, BothGrantWordsAreJudgedByTheirOwnAge) {
+  carry();
+  carry(Class::control);
+  const Grants old = b_.take_grants();
+  carry();
+  b_.grant(Class::control);
+  const Grants fresh = b_.take_grants();
+  // The reader may find one word of the new pair with one of the old.
+  a_.learn({fresh.bulk, old.small});
+  EXPECT_TRUE(a_.acknowledged(2));
+  EXPECT_EQ(a_.credits(Class::control), 1) << "the old word may say nothing, and certainly nothing wrong";
+  a_.learn(fresh);
+  EXPECT_EQ(a_.credits(Class::control), 3);
+}
+
+TEST(Wrapping, CreditsAndChunksGoOnWhereTheir16BitCountsWrapAround) {
+  Link a(kLimits, 1), b(kLimits, 1);
+  for (int i = 0; i < 200'000; ++i) {
+    ASSERT_TRUE(a.can_send_chunk()) << i;
+    ASSERT_EQ(a.next_chunk() % 4, i % 4) << "sender and receiver number the chunks alike";
+    a.take_chunk();
+    ASSERT_EQ(b.accept(message(a)), Arrival::deliver);
+    b.grant(Class::collective);
+    b.grant_chunk();
+    if (b.grant_due()) a.learn(b.take_grants());
+  }
+  a.learn(b.take_grants());
+  EXPECT_EQ(a.credits(Class::collective), 4);
+  EXPECT_EQ(a.chunk_credits(), 4);
+}
+
+TEST(Wrapping, SequencesGoOnWhereTheir32BitCountWrapsAround) {
+  Link a(kLimits, 1, UINT32_MAX - 2), b(kLimits, 1, UINT32_MAX - 2);
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    const std::uint32_t sequence = a.next_sequence();
+    EXPECT_EQ(sequence, UINT32_MAX - 2 + i);
+    const Header header = message(a);
+    EXPECT_FALSE(a.acknowledged(sequence));
+    ASSERT_EQ(b.accept(header), Arrival::deliver);
+    EXPECT_EQ(b.accept(header), Arrival::duplicate);
+    b.grant(Class::collective);
+    a.learn(b.take_grants());
+    EXPECT_TRUE(a.acknowledged(sequence)) << i;
+    EXPECT_EQ(a.retained(), 0u);
+  }
+}
+
+}  // namespace
+}  // namespace tutti::link

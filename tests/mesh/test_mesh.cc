@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Two meshes (or three) in one thread over the software device: back-pressure, the ledger of receive buffers, chunks,
+// flushing, and what is said when a link breaks.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <deque>
+
+#include "support/random.h"
+#include "support/world_of_threads.h"
+
+namespace tutti::mesh {
+namespace {
+
+using test::bring_up;
+using test::default_config;
+using test::RankSetup;
+
+constexpr Stream kStream = {.communicator = 0, .call = 7, .signature = 99};
+
+class Pair : public testing::Test {
+ protected:
+  void start(const std::function<void(RankSetup &, int)> &change = nullptr) {
+    auto up = bring_up(2, [&](int rank) {
+      RankSetup setup{default_config(), {}};
+      if (change) change(setup, rank);
+      return setup;
+    });
+    ASSERT_TRUE(up) << up.error().text;
+    ranks_ = std::move(*up);
+  }
+  Mesh &a() { return ranks_[0]->engine().mesh(); }
+  Mesh &b() { return ranks_[1]->engine().mesh(); }
+  // Polls until `count` records have come, at most that many.
+  static std::vector<Record> receive(Mesh &mesh, std::size_t count) {
+    std::vector<Record> all;
+    for (int polls = 0; all.size() < count && polls < 100'000; ++polls) {
+      Record records[16];
+      const int found = mesh.poll({records, std::min<std::size_t>(16, count - all.size())});
+      all.insert(all.end(), records, records + found);
+    }
+    return all;
+  }
+  static void idle(Mesh &mesh, int polls = 100) {
+    Record record;
+    for (int i = 0; i < polls; ++i) ASSERT_EQ(mesh.poll({&record, 1}), 0);
+  }
+  static LinkView view(Mesh &mesh) { return mesh.view_links().front(); }
+
+  std::vector<std::unique_ptr<test::Rank>> ranks_;
+};
+
+std::vector<std::byte> pattern(std::uint64_t number, std::size_t bytes) {
+  test::Random random(number);
+  std::vector<std::byte> data(bytes);
+  for (std::byte &b : data) b = static_cast<std::byte>(random.next());
+  return data;
+}
+
+bool equals(const Record &record, const std::vector<std::byte> &data) {
+  return record.bytes == data.size() && std::memcmp(record.payload, data.data(), data.size()) == 0;
+}
+
+// One direction of a flood: sends what is accepted, checks what comes.
+struct Flood {
+  Mesh &from, &to;
+  int from_rank, to_rank;
+  std::uint64_t messages;
+  std::uint64_t sent = 0, received = 0, refused = 0;
+  std::deque<std::pair<std::uint32_t, std::vector<std::byte>>> held;  // user memory until acknowledged
+
+  static std::vector<std::byte> message(std::uint64_t number) {
+    test::Random random(number);
+    return pattern(number, random.one_in(8) ? 5000 + random.below(50'000) : random.below(4000));
+  }
+  void send() {
+    if (sent == messages) return;
+    held.emplace_back(0, message(sent));
+    const Sent result = from.send(to_rank, kStream, held.back().second, true);
+    refused += !result.accepted;
+    if (!result.accepted || !result.holds_memory) held.pop_back();
+    else held.back().first = result.sequence;
+    sent += result.accepted;
+    while (!held.empty() && from.acknowledged(to_rank, held.front().first)) held.pop_front();
+  }
+  void receive() {
+    Record records[16];
+    const int found = to.poll(records);
+    for (int i = 0; i < found; ++i) {
+      ASSERT_TRUE(equals(records[i], message(received))) << "message " << received;
+      ASSERT_EQ(records[i].peer, from_rank);
+      to.release(records[i]);
+      ++received;
+    }
+  }
+  bool over() const { return received == messages && held.empty(); }
+};
+
+TEST_F(Pair, case_13_FullQueuesAreBackPressureNeverAnErrorAndNothingIsLost) {
+  start([](RankSetup &setup, int) {
+    softdev::Caps &caps = setup.device.devices[0];
+    caps.max_qp_wr = 4;
+    caps.max_srq_wr = 8;
+    caps.max_cqe = 12;
+    caps.max_inline = 0;
+  });
+  Flood there{a(), b(), 0, 1, 5000}, back{b(), a(), 1, 0, 5000};
+  for (int turn = 0; turn < 2'000'000 && !(there.over() && back.over()); ++turn) {
+    for (Flood *flood : {&there, &back}) {
+      for (int i = 0; i < 8; ++i) flood->send();
+      flood->receive();
+      if (HasFatalFailure()) return;
+    }
+  }
+  EXPECT_EQ(there.received, 5000u);
+  EXPECT_EQ(back.received, 5000u);
+  EXPECT_GT(there.refused, 0u) << "the test never filled a queue";
+  EXPECT_EQ(a().statistics().send_stalls, there.refused);
+  EXPECT_TRUE(a().take_breakages().empty());
+  EXPECT_TRUE(b().take_breakages().empty());
+  a().check();
+  b().check();
+}
+
+TEST_F(Pair, AMessageBringsItsStreamKindAndSender) {
+  start();
+  const auto data = pattern(1, 100);
+  ASSERT_TRUE(a().send(1, {.communicator = 3, .call = 4, .signature = 5}, data, false).accepted);
+  ASSERT_TRUE(a().send_control(1, kStream, link::Kind::window, pattern(2, 8)));
+  const auto records = receive(b(), 2);
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_TRUE(equals(records[0], data));
+  EXPECT_EQ(records[0].stream.communicator, 3);
+  EXPECT_EQ(records[0].stream.call, 4u);
+  EXPECT_EQ(records[0].stream.signature, 5u);
+  EXPECT_EQ(records[0].peer, 0);
+  EXPECT_EQ(records[1].kind, link::Kind::window);
+}
+
+TEST_F(Pair, MessagesOfAllSizesKeepTheirOrder) {
+  start();
+  const std::vector<std::size_t> sizes = {0, 1, 24, 25, 4096, 4097, 65536, 56, 65535, 4096};
+  std::vector<std::vector<std::byte>> data;
+  for (std::size_t i = 0; i < sizes.size(); ++i) data.push_back(pattern(i, sizes[i]));
+  for (const auto &bytes : data) ASSERT_TRUE(a().send(1, kStream, bytes, false).accepted);
+  const auto records = receive(b(), sizes.size());
+  ASSERT_EQ(records.size(), sizes.size());
+  for (std::size_t i = 0; i < sizes.size(); ++i) EXPECT_TRUE(equals(records[i], data[i])) << i;
+}
+
+TEST_F(Pair, TheLedgerAddsUpAndNamesWhoHoldsTheBuffers) {
+  start();
+  const auto data = pattern(1, 100);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(a().send(1, kStream, data, false).accepted);
+  const auto records = receive(b(), 3);
+  ASSERT_EQ(records.size(), 3u);
+  b().check();
+  EXPECT_NE(b().describe_memory().find("3 held"), std::string::npos) << b().describe_memory();
+  EXPECT_NE(b().describe_memory().find("3 from rank 0"), std::string::npos) << b().describe_memory();
+  for (const Record &record : records) b().release(record);
+  b().check();
+  EXPECT_NE(b().describe_memory().find("3 to be posted"), std::string::npos) << b().describe_memory();
+  idle(b());
+  EXPECT_NE(b().describe_memory().find("0 held, 0 to be posted"), std::string::npos) << b().describe_memory();
+  EXPECT_EQ(b().describe_memory().find("rank 0"), std::string::npos);
+}
+
+TEST_F(Pair, ASenderStopsAtItsCreditsAndGoesOnWhenBuffersAreReleased) {
+  start();
+  const auto data = pattern(1, 100);
+  const int credits = view(a()).limits.credits[0];
+  for (int i = 0; i < credits; ++i) ASSERT_TRUE(a().send(1, kStream, data, false).accepted);
+  EXPECT_FALSE(a().send(1, kStream, data, false).accepted);
+  const auto records = receive(b(), static_cast<std::size_t>(credits));
+  ASSERT_EQ(records.size(), static_cast<std::size_t>(credits));
+  EXPECT_TRUE(b().holds_much(records.front()));
+  idle(b());
+  EXPECT_FALSE(a().send(1, kStream, data, false).accepted) << "held buffers are no credits";
+  for (const Record &record : records) b().release(record);
+  EXPECT_FALSE(b().holds_much(records.front()));
+  idle(b());
+  EXPECT_TRUE(a().send(1, kStream, data, false).accepted);
+}
+
+TEST_F(Pair, ControlMessagesGetThroughWhereDataHasNoCredits) {
+  start();
+  const auto data = pattern(1, 100);
+  while (a().send(1, kStream, data, false).accepted) continue;
+  EXPECT_TRUE(a().send_control(1, kStream, link::Kind::window, pattern(1, 8)));
+}
+
+TEST_F(Pair, ChunksReleasedOutOfOrderAreGrantedAgainInOrder) {
+  start();
+  const std::size_t chunks = view(a()).limits.chunks;
+  ASSERT_EQ(chunks, 8u);
+  std::vector<std::vector<std::byte>> data;
+  for (std::size_t i = 0; i < 2 * chunks; ++i) data.push_back(pattern(i, 60'000));
+  for (std::size_t i = 0; i < chunks; ++i) ASSERT_TRUE(a().send(1, kStream, data[i], false).accepted);
+  EXPECT_FALSE(a().send(1, kStream, data[chunks], false).accepted);
+  const auto records = receive(b(), chunks);
+  ASSERT_EQ(records.size(), chunks);
+  // All but the oldest: the sender would write to that one next.
+  for (std::size_t i = chunks - 1; i >= 1; --i) b().release(records[i]);
+  idle(b());
+  EXPECT_EQ(view(a()).chunk_credits, 0);
+  EXPECT_FALSE(a().send(1, kStream, data[chunks], false).accepted);
+  EXPECT_TRUE(equals(records[0], data[0])) << "what is held stays as it came";
+  b().release(records[0]);
+  idle(b());
+  EXPECT_EQ(view(a()).chunk_credits, chunks);
+  for (std::size_t i = chunks; i < 2 * chunks; ++i) ASSERT_TRUE(a().send(1, kStream, data[i], false).accepted);
+  const auto more = receive(b(), chunks);
+  ASSERT_EQ(more.size(), chunks);
+  for (std::size_t i = 0; i < chunks; ++i) EXPECT_TRUE(equals(more[i], data[chunks + i])) << i;
+}
+
+TEST_F(Pair, AnAcknowledgementComesAtOnceWhereItIsAskedFor) {
+  start();
+  const auto data = pattern(1, 60'000);
+  const Sent first = a().send(1, kStream, data, false), second = a().send(1, kStream, data, true);
+  ASSERT_TRUE(first.holds_memory && second.holds_memory);
+  EXPECT_FALSE(a().acknowledged(1, first.sequence));
+  ASSERT_EQ(receive(b(), 2).size(), 2u);
+  EXPECT_TRUE(b().owes_acknowledgement());
+  b().settle();
+  EXPECT_FALSE(b().owes_acknowledgement());
+  EXPECT_TRUE(a().acknowledged(1, first.sequence));
+  EXPECT_TRUE(a().acknowledged(1, second.sequence));
+}
+
+TEST_F(Pair, AnAcknowledgementThatFindsNoRoomIsOwed) {
+  start([](RankSetup &setup, int) { setup.device.devices[0].max_qp_wr = 3; });
+  // b's send queue is full of what a has not taken.
+  while (b().send(0, kStream, pattern(1, 100), false).accepted) continue;
+  ASSERT_TRUE(a().send(1, kStream, pattern(2, 60'000), true).accepted);
+  ASSERT_EQ(receive(b(), 1).size(), 1u);
+  b().settle();
+  EXPECT_TRUE(b().owes_acknowledgement());
+  for (const Record &record : receive(a(), 2)) a().release(record);
+  idle(b());
+  EXPECT_FALSE(b().owes_acknowledgement());
+  EXPECT_TRUE(a().acknowledged(1, 0));
+}
+
+TEST_F(Pair, FlushReturnsWhenAllHasBeenDelivered) {
+  start();
+  std::atomic<bool> stop{false};
+  std::atomic<int> came{0};
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(a().send(1, kStream, pattern(1, 1000), false).accepted);
+  std::thread peer([&] {
+    while (!stop.load()) {
+      Record records[16];
+      const int found = b().poll(records);
+      for (int i = 0; i < found; ++i) b().release(records[i]);
+      came += found;
+    }
+  });
+  a().flush(60'000'000'000);
+  // The peer had everything in hand by then: stopped now, it finishes the poll that it is in.
+  stop = true;
+  peer.join();
+  EXPECT_EQ(came.load(), 10);
+  EXPECT_TRUE(a().take_breakages().empty());
+}
+
+TEST_F(Pair, FlushGivesUpAfterItsTimeWhereThePeerDoesNotTakeAnything) {
+  start();
+  ASSERT_TRUE(a().send(1, kStream, pattern(1, 1000), false).accepted);
+  a().flush(10'000'000);
+  EXPECT_EQ(receive(b(), 1).size(), 1u);
+}
+
+TEST_F(Pair, case_14_ABrokenLinkIsToldOnceHoweverManyRequestsAreFlushed) {
+  start([](RankSetup &setup, int rank) {
+    if (rank == 0) setup.device.faults = {{.call = "qp_error", .nth = 5}};
+  });
+  for (int i = 0; i < 12; ++i) (void)a().send(1, kStream, pattern(1, 1000), false);
+  Record records[16];
+  for (int i = 0; i < 1000; ++i) {
+    (void)a().poll(records);
+    (void)b().poll(records);
+  }
+  const std::vector<Breakage> told = a().take_breakages();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].peer, 1);
+  EXPECT_NE(told[0].text.find("rank 1"), std::string::npos) << told[0].text;
+  EXPECT_FALSE(a().send(1, kStream, pattern(1, 10), false).accepted);
+  EXPECT_TRUE(view(a()).broken);
+  EXPECT_TRUE(a().take_breakages().empty());
+  a().check();
+}
+
+}  // namespace
+}  // namespace tutti::mesh

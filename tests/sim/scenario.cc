@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "sim/scenario.h"
+
+#include <algorithm>
+
+namespace tutti::test {
+namespace {
+
+using collectives::Collective;
+
+int draw_ranks(Random &random) {
+  if (!random.one_in(10)) return static_cast<int>(random.between(2, 8));
+  // The largest worlds are rare: their cost grows with the square of the ranks.
+  return static_cast<int>(random.one_in(5) ? random.between(25, 64) : random.between(9, 24));
+}
+
+std::string draw_algorithms(Random &random, int ranks) {
+  std::string text;
+  for (const Collective collective : {Collective::allreduce, Collective::broadcast}) {
+    std::vector<const collectives::Algorithm *> fitting;
+    for (const collectives::Algorithm &algorithm : collectives::algorithms())
+      if (algorithm.collective == collective && algorithm.supports({.collective = collective, .ranks = ranks}))
+        fitting.push_back(&algorithm);
+    // One more than there are: what the table selects.
+    const std::uint64_t which = random.below(fitting.size() + 1);
+    if (which < fitting.size())
+      text += fmt::format("{}{}:{}", text.empty() ? "" : ",", collectives::collective_name(collective),
+                          fitting[which]->name);
+  }
+  return text;
+}
+
+Config draw_config(Random &random, int ranks) {
+  Config config = default_config();
+  config.algo = draw_algorithms(random, ranks);
+  if (random.one_in(4)) return config;
+  config.credits = random.one_of({0, 0, 2, 3, 8});
+  config.eager_bytes = random.one_of({256, 256, 1024, 4096, 16384});
+  config.chunk_bytes = random.one_of({4096, 4096, 16384, 65536});
+  config.early_bytes = random.one_of({4096, 4096, 65536, 262144});
+  return config;
+}
+
+softdev::Caps draw_caps(Random &random, int ranks) {
+  softdev::Caps caps;
+  const int peers = ranks - 1;
+  caps.max_inline = random.one_of({512, 512, 0, 64});
+  caps.max_qp_wr = random.one_of({4096, 4096, 2, 3, 4, 8});
+  // Six receives a peer is the least that a mesh runs with, and two stay in reserve.
+  if (random.one_in(3)) caps.max_srq_wr = 6 * peers + 2 + static_cast<int>(random.below(8));
+  if (random.one_in(4)) caps.max_cqe = caps.max_srq_wr + 4 * peers + static_cast<int>(random.below(16));
+  caps.ports[0].mtu = random.one_of({4096, 4096, 1024, 256});
+  return caps;
+}
+
+std::size_t draw_count(Random &random, const Config &config, int ranks, std::size_t element_bytes) {
+  const auto near = [&](std::int64_t bytes) {
+    const std::int64_t elements = bytes / static_cast<std::int64_t>(element_bytes);
+    return static_cast<std::size_t>(std::max<std::int64_t>(0, elements + random.between(-2, 2)));
+  };
+  switch (random.below(8)) {
+    case 0: return random.below(3);
+    case 1: return random.below(static_cast<std::uint64_t>(2 * ranks));
+    case 2: return near(config.eager_bytes);
+    case 3: return near(config.eager_bytes * ranks);
+    case 4: return near(config.chunk_bytes * random.between(1, 5));
+    case 5: return near(config.early_bytes);
+    case 6: return random.below(2000);
+    default: return random.below(ranks <= 8 ? 40'000 : 4'000);
+  }
+}
+
+comm::Shape draw_call(Random &random, const Config &config, int ranks) {
+  comm::Shape shape;
+  shape.collective = random.one_in(3) ? Collective::broadcast : Collective::allreduce;
+  shape.type = random.one_of({reduce::Type::uint8, reduce::Type::int32, reduce::Type::int64, reduce::Type::float64});
+  shape.op = random.one_of({reduce::Op::sum, reduce::Op::sum, reduce::Op::max, reduce::Op::min});
+  const bool broadcast = shape.collective == Collective::broadcast;
+  if (broadcast) shape.root = static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(ranks)));
+  shape.in_place = broadcast || random.one_in(2);
+  shape.count = draw_count(random, config, ranks, reduce::type_bytes(static_cast<std::int32_t>(shape.type)));
+  return shape;
+}
+
+}  // namespace
+
+Scenario draw_scenario(std::uint64_t seed) {
+  Random random(seed);
+  Scenario scenario;
+  scenario.seed = seed;
+  scenario.ranks = draw_ranks(random);
+  scenario.config = draw_config(random, scenario.ranks);
+  const softdev::Caps common = draw_caps(random, scenario.ranks);
+  const bool alike = !random.one_in(4);
+  for (int rank = 0; rank < scenario.ranks; ++rank) {
+    scenario.caps.push_back(alike ? common : draw_caps(random, scenario.ranks));
+    scenario.speed.push_back(random.one_of({1u, 8u, 8u, 8u, 64u}));
+  }
+  scenario.away = random.one_in(2);
+  const std::uint64_t communicators = random.one_in(4) ? 2 : 1;
+  for (std::uint64_t c = 0; c < communicators; ++c) {
+    const std::int64_t calls = random.between(1, scenario.ranks <= 8 ? 6 : 2);
+    std::vector<comm::Shape> script;
+    for (std::int64_t i = 0; i < calls; ++i) {
+      // A repeat runs ahead on what the first one left behind.
+      if (!script.empty() && random.one_in(3)) script.push_back(script.back());
+      else script.push_back(draw_call(random, scenario.config, scenario.ranks));
+    }
+    scenario.calls.push_back(std::move(script));
+  }
+  return scenario;
+}
+
+std::string Scenario::text() const {
+  std::string all = fmt::format(
+      "seed {}: {} ranks, algo '{}', eager {}, chunk {}, early {}, credits {}, {}; rank 0: inline {}, SQ {}, SRQ {}, "
+      "CQ {}, MTU {}",
+      seed, ranks, config.algo, config.eager_bytes, config.chunk_bytes, config.early_bytes, config.credits,
+      away ? "away between calls" : "polling between calls", caps[0].max_inline, caps[0].max_qp_wr, caps[0].max_srq_wr,
+      caps[0].max_cqe, caps[0].ports[0].mtu);
+  for (std::size_t c = 0; c < calls.size(); ++c)
+    for (const comm::Shape &call : calls[c])
+      all += fmt::format("\n  communicator {}: {}{}", c, comm::describe(call), call.in_place ? ", in place" : "");
+  return all;
+}
+
+}  // namespace tutti::test

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What a seed stands for: the world (ranks, settings, device limits) and the calls that its ranks make. Everything is
+// drawn here, so that a scenario can be printed and made again from its seed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/call.h"
+#include "support/random.h"
+#include "support/world_of_threads.h"
+
+namespace tutti::test {
+
+struct Scenario {
+  std::uint64_t seed = 0;
+  int ranks = 2;
+  Config config;
+  std::vector<softdev::Caps> caps;  // by rank
+  // By communicator: the calls that every rank makes on it, in this order.
+  std::vector<std::vector<comm::Shape>> calls;
+  // A rank outside a call computes: it does not poll until its next call begins (after its last: until all are done).
+  bool away = false;
+  std::vector<std::uint32_t> speed;  // by rank: how often it has its turn
+
+  std::string text() const;
+};
+
+Scenario draw_scenario(std::uint64_t seed);
+
+}  // namespace tutti::test

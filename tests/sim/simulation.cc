@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "sim/simulation.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+namespace tutti::test {
+namespace {
+
+using collectives::Collective;
+
+// Turns in which nothing happens at all before a run counts as hung. A poll sees a waiting message with probability
+// 3/4, and the device looks after its sends at every 16th poll: each rank gets its turn thousands of times.
+constexpr std::uint64_t kIdleTurnsPerRank = 4000;
+constexpr std::size_t kGuardBytes = 64;
+constexpr auto kGuard = static_cast<std::byte>(0xa5);
+
+std::int64_t small_value(int rank, std::uint32_t call, std::size_t i) {
+  Random random(i * 0x10001 + static_cast<std::uint64_t>(rank) * 7919 + call * 104729ull);
+  return static_cast<std::int64_t>(random.below(101));
+}
+
+std::int64_t combine(reduce::Op op, std::int64_t a, std::int64_t b) {
+  switch (op) {
+    case reduce::Op::min: return std::min(a, b);
+    case reduce::Op::max: return std::max(a, b);
+    default: return a + b;
+  }
+}
+
+// Sums of small values are exact in every type that is drawn, or wrap around alike.
+void put(std::byte *to, reduce::Type type, std::int64_t value) {
+  const auto store = [to](auto typed) { std::memcpy(to, &typed, sizeof(typed)); };
+  switch (type) {
+    case reduce::Type::uint8: store(static_cast<std::uint8_t>(value)); break;
+    case reduce::Type::int32: store(static_cast<std::int32_t>(value)); break;
+    case reduce::Type::int64: store(value); break;
+    default: store(static_cast<double>(value)); break;
+  }
+}
+
+std::vector<std::byte> contribution(const comm::Shape &shape, int rank, std::uint32_t call) {
+  const std::size_t width = reduce::type_bytes(static_cast<std::int32_t>(shape.type));
+  std::vector<std::byte> bytes(shape.count * width);
+  for (std::size_t i = 0; i < shape.count; ++i) put(bytes.data() + i * width, shape.type, small_value(rank, call, i));
+  return bytes;
+}
+
+std::vector<std::byte> expectation(const comm::Shape &shape, int ranks, std::uint32_t call) {
+  if (shape.collective == Collective::broadcast) return contribution(shape, shape.root, call);
+  const std::size_t width = reduce::type_bytes(static_cast<std::int32_t>(shape.type));
+  std::vector<std::byte> bytes(shape.count * width);
+  for (std::size_t i = 0; i < shape.count; ++i) {
+    std::int64_t value = small_value(0, call, i);
+    for (int rank = 1; rank < ranks; ++rank) {
+      value = combine(shape.op, value, small_value(rank, call, i));
+      if (shape.type == reduce::Type::uint8) value &= 0xff;
+    }
+    put(bytes.data() + i * width, shape.type, value);
+  }
+  return bytes;
+}
+
+// A buffer between guards.
+class Guarded {
+ public:
+  void reset(std::size_t bytes) { memory_.assign(bytes + 2 * kGuardBytes, kGuard); }
+  std::byte *data() { return memory_.data() + kGuardBytes; }
+  std::size_t size() const { return memory_.size() - 2 * kGuardBytes; }
+  bool intact() const {
+    const auto is_guard = [](std::byte b) { return b == kGuard; };
+    return std::all_of(memory_.begin(), memory_.begin() + kGuardBytes, is_guard) &&
+           std::all_of(memory_.end() - kGuardBytes, memory_.end(), is_guard);
+  }
+
+ private:
+  std::vector<std::byte> memory_;
+};
+
+// One rank's place in the script of one communicator.
+struct Track {
+  comm::Communicator *communicator = nullptr;
+  const std::vector<comm::Shape> *script = nullptr;
+  std::size_t next = 0;  // the call that runs, or is the next to begin
+  const exec::Execution *running = nullptr;
+  Guarded input, output;
+  std::vector<std::byte> given;
+  bool over() const { return next == script->size(); }
+};
+
+struct Actor {
+  Rank *rank = nullptr;
+  std::vector<Track> tracks;
+  std::vector<std::unique_ptr<comm::Communicator>> extra;  // communicators beyond the rank's own
+  bool over() const { return std::ranges::all_of(tracks, &Track::over); }
+  // Whether this rank is inside of Engine::run().
+  bool waits() const {
+    return rank->engine().mesh().owes_acknowledgement() ||
+           std::ranges::any_of(tracks, [](const Track &t) { return t.running != nullptr; });
+  }
+};
+
+class Simulation {
+ public:
+  explicit Simulation(const Scenario &scenario) : scenario_(scenario), random_(scenario.seed ^ 0x5349'4d55'4c41'5445) {}
+
+  Outcome run() {
+    expect_results();
+    if (const Result<> up = bring_up_all(); !up) problem("bring-up: " + up.error().text);
+    while (outcome_.problem.empty() && !all_over()) turn();
+    if (outcome_.problem.empty()) settle();
+    if (outcome_.problem.empty()) check_counts();
+    return outcome_;
+  }
+
+ private:
+  void problem(const std::string &text) {
+    if (outcome_.problem.empty()) outcome_.problem = text;
+  }
+  void trace(std::uint64_t value) { outcome_.trace = (outcome_.trace ^ value) * 0x100000001b3ull + (value >> 32); }
+  bool all_over() const { return std::ranges::all_of(actors_, &Actor::over); }
+
+  void expect_results() {
+    for (const auto &script : scenario_.calls) {
+      expected_.emplace_back();
+      for (std::uint32_t i = 0; i < script.size(); ++i)
+        expected_.back().push_back(expectation(script[i], scenario_.ranks, i));
+    }
+  }
+
+  Result<> bring_up_all() {
+    TUTTI_TRY(ranks_, bring_up(scenario_.ranks, [&](int rank) {
+                RankSetup setup{scenario_.config, {}};
+                setup.device.devices = {scenario_.caps[static_cast<std::size_t>(rank)]};
+                setup.device.stepped = true;
+                setup.device.seed = scenario_.seed * 1000 + static_cast<std::uint64_t>(rank);
+                setup.device.clock_ns = [](void *user) { return *static_cast<std::int64_t *>(user); };
+                setup.device.clock_user = &now_ns_;
+                return setup;
+              }));
+    for (auto &rank : ranks_) {
+      Actor actor;
+      actor.rank = rank.get();
+      for (std::size_t c = 0; c < scenario_.calls.size(); ++c) {
+        comm::Communicator *communicator = &rank->communicator();
+        if (c > 0) {
+          comm::Setting setting = {.window_bytes = static_cast<std::uint32_t>(scenario_.config.early_bytes)};
+          TUTTI_TRY(setting.overrides, collectives::parse_overrides(scenario_.config.algo));
+          actor.extra.push_back(
+              std::make_unique<comm::Communicator>(rank->engine().mesh(), static_cast<std::uint16_t>(c), setting));
+          communicator = actor.extra.back().get();
+          rank->engine().add(*communicator);
+        }
+        Track track;
+        track.communicator = communicator;
+        track.script = &scenario_.calls[c];
+        actor.tracks.push_back(std::move(track));
+      }
+      actors_.push_back(std::move(actor));
+    }
+    for (const std::uint32_t speed : scenario_.speed) total_speed_ += speed;
+    return {};
+  }
+
+  std::size_t draw_rank() {
+    std::uint64_t at = random_.below(total_speed_);
+    std::size_t rank = 0;
+    while (at >= scenario_.speed[rank]) at -= scenario_.speed[rank++];
+    return rank;
+  }
+
+  // One rank's turn: it may begin a call, polls a few times, and ends the calls that are done.
+  void turn() {
+    const std::size_t index = draw_rank();
+    Actor &actor = actors_[index];
+    bool happened = false;
+    for (std::size_t c = 0; c < actor.tracks.size(); ++c)
+      if (Track &track = actor.tracks[c]; track.running == nullptr && !track.over() && random_.one_in(2)) {
+        begin(actor, track, c);
+        happened = true;
+      }
+    if (!scenario_.away || actor.waits()) {
+      for (std::uint64_t polls = 1 + random_.below(4); polls > 0; --polls) happened |= poll(actor);
+    }
+    for (std::size_t c = 0; c < actor.tracks.size(); ++c)
+      if (Track &track = actor.tracks[c]; track.running != nullptr && track.running->done()) {
+        end(actor, track, c);
+        happened = true;
+      }
+    idle_ = happened ? 0 : idle_ + 1;
+    // By shares of turns, so that a slow rank has as many.
+    if (idle_ > kIdleTurnsPerRank * total_speed_) problem("hang: " + where_it_hangs());
+  }
+
+  bool poll(Actor &actor) {
+    mesh::Mesh &mesh = actor.rank->engine().mesh();
+    const mesh::Statistics before = mesh.statistics();
+    now_ns_ += static_cast<std::int64_t>(1 + random_.below(1000));
+    ++outcome_.steps;
+    const int found = actor.rank->engine().progress();
+    const mesh::Statistics &after = mesh.statistics();
+    for (mesh::Breakage &breakage : mesh.take_breakages()) problem("a link broke: " + breakage.text);
+    for (const Track &track : actor.tracks)
+      if (track.communicator->failure()) problem("a call failed: " + track.communicator->failure()->text);
+    const std::uint64_t sent = after.messages_sent + after.chunks_sent + after.grants_written;
+    trace(static_cast<std::uint64_t>(actor.rank->rank()) << 32 | static_cast<std::uint32_t>(found));
+    trace(sent);
+    trace(after.bytes_sent);
+    return found != 0 || sent != before.messages_sent + before.chunks_sent + before.grants_written;
+  }
+
+  void begin(Actor &actor, Track &track, std::size_t communicator) {
+    comm::Call call = {.shape = (*track.script)[track.next]};
+    track.given = contribution(call.shape, actor.rank->rank(), static_cast<std::uint32_t>(track.next));
+    track.output.reset(track.given.size());
+    const bool has_input = call.shape.collective == Collective::allreduce || call.shape.root == actor.rank->rank();
+    Guarded &source = call.shape.in_place ? track.output : track.input;
+    source.reset(track.given.size());
+    if (has_input && !track.given.empty()) std::memcpy(source.data(), track.given.data(), track.given.size());
+    call.input = source.data();
+    call.output = track.output.data();
+    trace(communicator << 8 | track.next);
+    Result<exec::Execution *> started = track.communicator->start(call);
+    if (!started) return problem("start: " + started.error().text);
+    track.running = *started;
+  }
+
+  void end(Actor &actor, Track &track, std::size_t communicator) {
+    track.communicator->finish();
+    track.running = nullptr;
+    const comm::Shape &shape = (*track.script)[track.next];
+    const std::vector<std::byte> &expected = expected_[communicator][track.next];
+    const std::string call = fmt::format("rank {}, communicator {}, call {} ({})", actor.rank->rank(), communicator,
+                                         track.next, comm::describe(shape));
+    if (!expected.empty() && std::memcmp(track.output.data(), expected.data(), expected.size()) != 0) {
+      std::size_t at = 0;
+      while (track.output.data()[at] == expected[at]) ++at;
+      problem(fmt::format("wrong data at byte {}: {}", at, call));
+    }
+    if (!track.output.intact()) problem("wrote outside of the output: " + call);
+    if (!shape.in_place) {
+      if (!track.input.intact()) problem("wrote outside of the input: " + call);
+      if (!track.given.empty() && std::memcmp(track.input.data(), track.given.data(), track.given.size()) != 0)
+        problem("wrote to the input: " + call);
+    }
+    ++track.next;
+  }
+
+  std::string where_it_hangs() {
+    std::string text;
+    for (const Actor &actor : actors_) {
+      for (std::size_t c = 0; c < actor.tracks.size(); ++c) {
+        const Track &track = actor.tracks[c];
+        text += fmt::format("\n  rank {}, communicator {}: ", actor.rank->rank(), c);
+        if (track.running == nullptr) {
+          text += fmt::format("between calls, {} of {} done", track.next, track.script->size());
+          continue;
+        }
+        text += fmt::format("in call {} of {}, expects data from [", track.next, track.script->size());
+        for (const int rank : track.running->missing()) text += fmt::format(" {}", rank);
+        text += track.running->waits_for_grant() ? " ] and waits for grants" : " ]";
+      }
+      for (const mesh::LinkView &view : actor.rank->engine().mesh().view_links())
+        if (view.sent != 0 || view.received != 0)
+          text += fmt::format("\n    rank {}: sent {} ({} unacknowledged), received {}, credits {}, chunks {}, held {}",
+                              view.peer, view.sent, view.unacknowledged, view.received, view.credits[0],
+                              view.chunk_credits, view.held);
+    }
+    return text;
+  }
+
+  // After the last call all ranks poll until nothing moves any more, as they would in finalize.
+  void settle() {
+    int quiet = 0;
+    while (quiet < 200 && outcome_.problem.empty()) {
+      bool happened = false;
+      for (Actor &actor : actors_) happened |= poll(actor);
+      quiet = happened ? 0 : quiet + 1;
+    }
+  }
+
+  // Nothing is in flight: what was sent was received, every receive buffer is posted, and all credits but the half that
+  // need not be told yet are home.
+  void check_counts() {
+    struct View {
+      std::uint32_t sent = 0, received = 0;
+    };
+    std::vector<std::vector<View>> views(actors_.size(), std::vector<View>(actors_.size()));
+    for (std::size_t a = 0; a < actors_.size(); ++a) {
+      mesh::Mesh &mesh = actors_[a].rank->engine().mesh();
+      mesh.check();
+      for (const mesh::LinkView &view : mesh.view_links()) {
+        views[a][static_cast<std::size_t>(view.peer)] = {view.sent, view.received};
+        const std::string link = fmt::format("rank {} to rank {}", a, view.peer);
+        if (view.held != 0) problem(fmt::format("{}: {} arrivals are still held", link, view.held));
+        for (int c = 0; c < link::kClasses; ++c)
+          if (view.credits[c] > view.limits.credits[c] || view.credits[c] < view.limits.credits[c] / 2)
+            problem(fmt::format("{}: {} of {} credits of class {} are home", link, view.credits[c],
+                                view.limits.credits[c], c));
+        if (view.chunk_credits > view.limits.chunks || view.chunk_credits < view.limits.chunks / 2)
+          problem(fmt::format("{}: {} of {} chunks are home", link, view.chunk_credits, view.limits.chunks));
+      }
+      const std::string memory = mesh.describe_memory();
+      if (memory.find(" 0 held, 0 to be posted") == std::string::npos)
+        problem(fmt::format("rank {}: not all receive buffers are posted: {}", a, memory));
+    }
+    for (std::size_t a = 0; a < actors_.size(); ++a)
+      for (std::size_t b = 0; b < actors_.size(); ++b)
+        if (views[a][b].sent != views[b][a].received)
+          problem(fmt::format("rank {} sent {} messages to rank {}, which received {}", a, views[a][b].sent, b,
+                              views[b][a].received));
+  }
+
+  const Scenario &scenario_;
+  Random random_;
+  Outcome outcome_;
+  std::int64_t now_ns_ = 1;
+  std::vector<std::vector<std::vector<std::byte>>> expected_;  // by communicator and call
+  std::vector<std::unique_ptr<Rank>> ranks_;
+  std::vector<Actor> actors_;
+  std::uint64_t total_speed_ = 0;
+  std::uint64_t idle_ = 0;
+};
+
+}  // namespace
+
+Outcome simulate(const Scenario &scenario) { return Simulation(scenario).run(); }
+
+}  // namespace tutti::test

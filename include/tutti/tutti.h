@@ -129,7 +129,8 @@ TUTTI_API tutti_result tutti_comm_size(tutti_comm *comm, int32_t *size) TUTTI_NO
 
 /* out[i] = in_0[i] op in_1[i] op ... op in_(p-1)[i] on every rank, for i < count. in and out hold count elements each
  * and do not overlap, unless in place. count 0 is allowed, with null buffers. Blocks until the result is there and `in`
- * is free. Errors: TYPE, OP, ARGUMENT (null buffer, count too large), COMM, PEER, LINK, MISMATCH, ABORTED, TIMEOUT. */
+ * is free. Errors: TYPE, OP, ARGUMENT (null buffer, count too large), COMM, PEER, LINK, MISMATCH, ABORTED. After 10 s
+ * of silence one warning names the ranks that are waited for. */
 TUTTI_API tutti_result tutti_allreduce(const void *in, void *out, size_t count, tutti_type type, tutti_op op,
                                        tutti_comm *comm) TUTTI_NOEXCEPT;
 

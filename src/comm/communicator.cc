@@ -59,10 +59,10 @@ Result<exec::Execution *> Communicator::start(const Call &call) {
   exec::Execution *started = active_;
   inbox_.take(active_call_, [&](const exec::Arrival &arrival) {
     if (arrival.record.stream.signature != last_signature_ && !failure_) mismatch(arrival.record);
-    started->arrive(arrival);  // after a failure it gives the memory back
+    if (failure_) started->drop(arrival);  // nothing more may reach the user's memory
+    else started->arrive(arrival);
   });
   if (failure_) [[unlikely]] {
-    started->cancel();
     return tl::unexpected<Error>(*failure_);
   }
   return started;

@@ -25,6 +25,16 @@ constexpr int kGrantNapMs = 1;
 // Upper bound on a sleep; only a safety net, since every event has a file descriptor. At most two wake-ups a second.
 constexpr int kSleepMs = 500;
 
+// After so long without any message people want to know for whom a call waits.
+constexpr std::int64_t kTellNs = 10 * kNanosecondsPerSecond;
+
+void tell_waiting(const Communicator &communicator, const exec::Execution &execution) {
+  std::string ranks;
+  for (const int rank : execution.missing()) ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", rank);
+  TUTTI_LOG(warn, "{} has waited 10 s{}; it goes on waiting", communicator.current(),
+            ranks.empty() ? std::string(" for acknowledgements") : fmt::format(" for data from rank {}", ranks));
+}
+
 void pause_cpu() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -95,9 +105,9 @@ Result<> Engine::run(Communicator &communicator, const Call &call) {
 Result<> Engine::wait(Communicator &communicator, exec::Execution &execution, Until until) {
   std::int64_t idle_since = 0;
   unsigned idle_polls = 0;
-  bool yielding = policy_.spin_ns == 0;
+  bool yielding = policy_.spin_ns == 0, told = false;
   for (;;) {
-    const int found = progress(execution.open_steps());
+    const int found = progress(std::max(1u, execution.open_steps()));
     if (communicator.failure()) [[unlikely]]
       return tl::unexpected<Error>(*communicator.failure());
     if (over(execution, until)) return {};
@@ -116,6 +126,10 @@ Result<> Engine::wait(Communicator &communicator, exec::Execution &execution, Un
     look_around(now);
     if (communicator.failure()) return tl::unexpected<Error>(*communicator.failure());
     const std::int64_t idle = now - idle_since;
+    if (idle > kTellNs && !told) {
+      told = true;
+      tell_waiting(communicator, execution);
+    }
     if (idle > policy_.spin_ns) yielding = true;
     if (idle > policy_.spin_ns + policy_.yield_ns) sleep(execution, until);
   }

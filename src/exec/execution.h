@@ -54,6 +54,8 @@ class Execution {
   void start(const Binding &binding);
   // A record of this stream. Takes it over: it is released, or its memory freed, when consumed.
   void arrive(const Arrival &arrival);
+  // Gives the memory of an arrival back without using it.
+  void drop(const Arrival &arrival) { give_back(arrival); }
   // Tries again what waited for credits, windows or acknowledgements. Cheap when nothing does.
   void retry();
   bool done() const { return open_steps_ == 0; }

@@ -87,6 +87,8 @@ class Link {
   Arrival accept(const Header &header) {
     if (header.epoch != epoch_) [[unlikely]]
       return static_cast<std::int16_t>(header.epoch - epoch_) < 0 ? Arrival::stale : Arrival::broken;
+    if (header.kind() > Kind::failure) [[unlikely]]
+      return Arrival::broken;
     if (header.sequence != received_ || header.version() != kVersion) [[unlikely]]
       return header.version() == kVersion && static_cast<std::int32_t>(header.sequence - received_) < 0
                  ? Arrival::duplicate

@@ -246,14 +246,18 @@ int Mesh::poll(std::span<Record> records) {
   int found = 0;
   // Before new arrivals: what the last batch made due had the time since to travel with a message instead.
   if (!grants_due_.empty()) settle();
-  for (std::unique_ptr<Rail> &rail : rails_) {
+  // Each time another rail is the first: a busy one may fill the batch.
+  if (++first_rail_ >= rails_.size()) first_rail_ = 0;
+  for (std::size_t i = 0; i < rails_.size(); ++i) {
+    const std::size_t turn = first_rail_ + i;
+    Rail *rail = rails_[turn < rails_.size() ? turn : turn - rails_.size()].get();
     ibv_wc completions[kPollBatch];
     const int room = std::min<int>(kPollBatch, static_cast<int>(records.size()) - found);
     if (room <= 0) break;
     const int polled = ibv_poll_cq(rail->cq.get(), room, completions);
     TUTTI_CHECK(polled >= 0, "polling the completion queue of {} failed", rail->device->name());
-    for (int i = 0; i < polled; ++i)
-      if (take_completion(*rail, completions[i], records[static_cast<std::size_t>(found)])) ++found;
+    for (int c = 0; c < polled; ++c)
+      if (take_completion(*rail, completions[c], records[static_cast<std::size_t>(found)])) ++found;
     // Buffers go back in batches while traffic flows, and at once when it pauses.
     if (rail->receives.spent() >= refill_batch_ || (polled == 0 && rail->receives.spent() != 0)) refill(*rail);
   }

@@ -57,6 +57,7 @@ class Engine {
   // Looks at what is not on the data path: deaths, breakages, aborts. Sets the communicators' failures.
   void look_around(std::int64_t now);
   void fail_all(const Error &error);
+  void give_up(const Error &error);
   void sleep(const exec::Execution &execution);
 
   std::unique_ptr<mesh::Mesh> mesh_;

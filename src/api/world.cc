@@ -171,7 +171,7 @@ Result<> World::finalize() {
 
 void World::abort() {
   engine_->abort();
-  control_->abort("it left with tutti_abort");
+  control_->abort("");
 }
 
 Result<void *> World::allocate(std::size_t bytes) {

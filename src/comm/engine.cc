@@ -156,8 +156,14 @@ void Engine::look_around(std::int64_t now) {
   }
   if (!breakages_.empty() && now >= explain_until_ns_) {
     const mesh::Breakage &first = breakages_.front();
-    fail_all({Code::link, first.text, first.peer, 0, first.wc_status});
+    give_up({Code::link, first.text, first.peer, 0, first.wc_status});
   }
+}
+
+// A failure of this rank's own. The others wait for messages that will not come, and most of them see nothing of it.
+void Engine::give_up(const Error &error) {
+  fail_all(error);
+  if (control_ != nullptr) control_->abort("it cannot go on: " + error.text);
 }
 
 void Engine::fail_all(const Error &error) {
@@ -167,7 +173,7 @@ void Engine::fail_all(const Error &error) {
 
 void Engine::sleep(const exec::Execution &execution, Until until) {
   if (const Result<> armed = mesh_->arm(); !armed) {
-    fail_all(armed.error());
+    give_up(armed.error());
     return;
   }
   const bool nothing_came =

@@ -64,6 +64,7 @@ class Engine {
     return execution.done() && (until == Until::done || !mesh_->owes_acknowledgement());
   }
   void sleep(const exec::Execution &execution, Until until);
+  void give_up(const Error &error);
 
   std::unique_ptr<mesh::Mesh> mesh_;
   control::Control *control_;

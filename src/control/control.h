@@ -61,7 +61,8 @@ class Control {
   // Tells the neighbours that this rank leaves on purpose (finalize: its closing is no death), waits until what was
   // said is sent or the deadline passes, and stops the thread.
   virtual void leave(Deadline deadline) = 0;
-  // Tells the neighbours that this rank aborts: they see a death. Never blocks; any thread.
+  // Tells the neighbours that this rank aborts: they see a death with that reason ("": it left with tutti_abort).
+  // Never blocks; any thread.
   virtual void abort(const std::string &reason) = 0;
 
  protected:

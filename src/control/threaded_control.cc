@@ -131,7 +131,7 @@ void ThreadedControl::abort(const std::string &reason) {
   {
     const std::lock_guard lock(mutex_);
     if (abort_requested_) return;
-    abort_requested_ = "it left with tutti_abort" + (reason.empty() ? "" : " (" + reason + ")");
+    abort_requested_ = reason.empty() ? "it left with tutti_abort" : reason;
   }
   wake();
 }

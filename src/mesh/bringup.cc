@@ -234,8 +234,16 @@ Result<std::unique_ptr<Mesh>> Bringup::connect(std::span<const std::byte> announ
     peer->remote_chunks_key = remote.chunks_key;
     peer->remote_grants = remote.grants_address;
     peer->remote_grants_key = remote.grants_key;
-    TUTTI_TRY(peer->owned_qp->to_rtr(remote.endpoint, options_.qp));
-    TUTTI_TRY(peer->owned_qp->to_rts(options_.qp));
+    const auto ready = [&]() -> Result<> {
+      TUTTI_TRY(peer->owned_qp->to_rtr(remote.endpoint, options_.qp));
+      return peer->owned_qp->to_rts(options_.qp);
+    };
+    if (Result<> connected = ready(); !connected) {
+      Error error = std::move(connected).error();
+      error.text = fmt::format("connecting to rank {}: {}", rank, error.text);
+      error.peer = static_cast<int>(rank);
+      return tl::unexpected<Error>(std::move(error));
+    }
   }
   return std::move(mesh_);
 }

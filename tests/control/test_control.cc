@@ -141,7 +141,7 @@ TEST(Control, AnAbortGoesOutThoughTheRankEndsAtOnce) {
     world[1].reset();
     for (const std::size_t rank : {0, 2, 3}) {
       await_deaths(*world[rank], 1);
-      EXPECT_EQ(world[rank]->deaths()[0].reason, "it left with tutti_abort (out of work)");
+      EXPECT_EQ(world[rank]->deaths()[0].reason, "out of work");
     }
     leave_all(world);
   }

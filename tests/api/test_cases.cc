@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Failures that users of such libraries report, tried on whole worlds: unequal MTUs, ports that are down, ports that go
+// down, receivers that are behind, and broken queue pairs with much outstanding.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "support/thread_ranks.h"
+
+namespace tutti::test {
+namespace {
+
+using Json = nlohmann::json;
+
+Variables device(const std::string &text) { return {{"TUTTI_SOFTDEV", text}}; }
+
+std::vector<std::int8_t> bytes_of(std::size_t count, int salt) {
+  std::vector<std::int8_t> bytes(count);
+  for (std::size_t i = 0; i < count; ++i)
+    bytes[i] = static_cast<std::int8_t>((i * 31 + static_cast<std::size_t>(salt)) % 61);
+  return bytes;
+}
+
+// Both directions of a broadcast, and an allreduce, with every byte compared.
+void check_sizes(tutti_comm *comm, const std::vector<std::size_t> &sizes) {
+  std::int32_t rank = 0, ranks = 0;
+  tutti_comm_rank(comm, &rank);
+  tutti_comm_size(comm, &ranks);
+  for (const std::size_t size : sizes) {
+    for (int root = 0; root < ranks; ++root) {
+      std::vector<std::int8_t> buffer = rank == root ? bytes_of(size, root) : std::vector<std::int8_t>(size);
+      ASSERT_EQ(tutti_broadcast(buffer.data(), size, TUTTI_INT8, root, comm), TUTTI_SUCCESS) << last_error().text;
+      ASSERT_EQ(buffer, bytes_of(size, root)) << size << " bytes from " << root;
+    }
+    std::vector<std::int8_t> buffer = bytes_of(size, rank), expected(size);
+    for (int other = 0; other < ranks; ++other)
+      std::ranges::transform(expected, bytes_of(size, other), expected.begin(),
+                             [](int a, int b) { return static_cast<std::int8_t>(a + b); });
+    ASSERT_EQ(tutti_allreduce(TUTTI_IN_PLACE, buffer.data(), size, TUTTI_INT8, TUTTI_SUM, comm), TUTTI_SUCCESS)
+        << last_error().text;
+    ASSERT_EQ(buffer, expected) << size << " bytes";
+  }
+}
+
+TEST(Worlds, case_04_UnequalMtusCarryEverySizeBothWays) {
+  Start start;
+  start.variables = [](int rank) { return device(rank == 0 ? "mtu=1024" : "mtu=4096"); };
+  ThreadRanks ranks(2, start);
+  ASSERT_TRUE(ranks.up()) << ranks.errors();
+  ranks.each([](int, tutti_comm *comm) { check_sizes(comm, {1, 1023, 1024, 1025, 4096, 4097, 1 << 20}); });
+}
+
+TEST(Worlds, case_05_APortThatIsDownOnOneRankIsNotUsed) {
+  Start start;
+  start.variables = [](int rank) {
+    return device(rank == 0 ? "device=d0;device=d1" : "device=d0,port_active=0;device=d1");
+  };
+  ThreadRanks ranks(2, start);
+  ASSERT_TRUE(ranks.up()) << ranks.errors();
+  ranks.each([](int, tutti_comm *comm) {
+    check_sizes(comm, {1000});
+    char text[4096];
+    std::size_t bytes = sizeof text;
+    ASSERT_EQ(tutti_query(comm, "links", text, &bytes), TUTTI_SUCCESS);
+    EXPECT_NE(Json::parse(text)[0]["device"].get<std::string>().find("d1"), std::string::npos) << text;
+  });
+}
+
+TEST(Worlds, case_05_WithoutACommonNetworkTheErrorShowsBothEnds) {
+  Start start;
+  start.variables = [](int rank) { return device(rank == 0 ? "device=d0,subnet=red" : "device=d2,subnet=blue"); };
+  ThreadRanks ranks(2, start);
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(ranks[rank].result, TUTTI_ERROR_DEVICE) << ranks[rank].error.text;
+    const std::string text = ranks[rank].error.text;
+    for (const char *part : {"connecting to rank", ":1 QP", "local GID", "remote GID"})
+      EXPECT_NE(text.find(part), std::string::npos) << text;
+  }
+}
+
+// The ranks call until an error comes; what the calls before it delivered was right.
+std::vector<tutti_error> until_broken(ThreadRanks &ranks, std::size_t count) {
+  std::vector<tutti_error> errors(static_cast<std::size_t>(ranks.size()));
+  ranks.each([&](int rank, tutti_comm *comm) {
+    for (std::int32_t call = 0; call < 1'000'000; ++call) {
+      std::vector<std::int32_t> buffer(count, call);
+      if (tutti_allreduce(TUTTI_IN_PLACE, buffer.data(), count, TUTTI_INT32, TUTTI_SUM, comm) != TUTTI_SUCCESS) {
+        errors[static_cast<std::size_t>(rank)] = last_error();
+        return;
+      }
+      ASSERT_EQ(std::ranges::count(buffer, call * ranks.size()), std::ssize(buffer));
+    }
+  });
+  return errors;
+}
+
+TEST(Worlds, case_07_APortThatGoesDownIsACleanError) {
+  Start start;
+  // Retries that end after 16 ms instead of half a minute.
+  start.everywhere = {{"TUTTI_QP_TIMEOUT", "11"}, {"TUTTI_QP_RETRY", "1"}};
+  start.variables = [](int rank) { return rank == 1 ? device("fault=port_down:60") : Variables{}; };
+  ThreadRanks ranks(3, start);
+  ASSERT_TRUE(ranks.up()) << ranks.errors();
+  for (const tutti_error &error : until_broken(ranks, 50'000))
+    EXPECT_TRUE(error.result == TUTTI_ERROR_LINK || error.result == TUTTI_ERROR_PEER) << error.text;
+}
+
+// Rank 2 is ready last, and late: what the others send before finds receives that were posted early enough.
+TEST(Worlds, case_12_AReceiverThatIsBehindCostsNothingButItsDelay) {
+  Start start;
+  start.edit = [](int rank, int round, char *, std::size_t) {
+    if (rank == 2 && round == 3) std::this_thread::sleep_for(std::chrono::seconds(1));
+  };
+  ThreadRanks ranks(4, start);
+  ASSERT_TRUE(ranks.up()) << ranks.errors();
+  ranks.each([](int, tutti_comm *comm) { check_sizes(comm, {1, 64}); });
+}
+
+TEST(Worlds, case_14_ABrokenLinkIsOneLineWithTheFirstCause) {
+  testing::internal::CaptureStderr();
+  {
+    Start start;
+    start.everywhere = {{"TUTTI_LOG", "info"}};
+    start.variables = [](int rank) { return rank == 1 ? device("fault=qp_error:100") : Variables{}; };
+    ThreadRanks ranks(2, start);
+    ASSERT_TRUE(ranks.up()) << ranks.errors();
+    for (const tutti_error &error : until_broken(ranks, 300'000)) {
+      EXPECT_TRUE(error.result == TUTTI_ERROR_LINK || error.result == TUTTI_ERROR_PEER) << error.text;
+      EXPECT_EQ(std::string(error.text).find("flush"), std::string::npos) << error.text;
+    }
+  }
+  const std::string output = testing::internal::GetCapturedStderr();
+  for (const char *word : {"flush", "FLUSH"}) EXPECT_EQ(output.find(word), std::string::npos) << output;
+  EXPECT_LE(std::ranges::count(output, '\n'), 12) << output;
+}
+
+}  // namespace
+}  // namespace tutti::test

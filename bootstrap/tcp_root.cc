@@ -206,6 +206,15 @@ void TcpRoot::give_up(Error error) {
   if (!failure_) failure_ = std::move(error);
 }
 
+// Ranks that have not come yet are on their way unless the deadline has passed: they are told, too, instead of finding
+// that rank 0 has left.
+bool TcpRoot::more_will_come() const {
+  if (!gate_ || failure_->code == Code::timeout) return false;
+  std::size_t came = refused_.size();
+  for (const Peer &peer : peers_) came += peer.connection ? 1 : 0;
+  return came + 1 < peers_.size();
+}
+
 void TcpRoot::tell_failure() {
   const net::Bytes message = encode(*failure_);
   std::vector<net::Connection *> told;
@@ -217,13 +226,22 @@ void TcpRoot::tell_failure() {
   const Deadline farewell = Deadline::after_ms(kFarewellMs);
   for (;;) {
     std::vector<pollfd> polls;
+    if (gate_) {
+      for (net::Gate::Arrival &arrival : gate_->service(now_ns())) {
+        refused_.push_back(std::move(arrival.connection));
+        told.push_back(refused_.back().get());
+        told.back()->session().send(message);
+      }
+    }
     for (net::Connection *connection : told) {
       connection->service(now_ns());
       if (!connection->over() && !connection->session().output().empty())
         polls.push_back({connection->socket().get(), POLLOUT, 0});
     }
-    if (polls.empty() || farewell.passed()) break;
-    net::poll_until(polls, net::until(farewell));
+    const bool more = more_will_come();
+    if ((polls.empty() && !more) || farewell.passed()) break;
+    if (more) gate_->add_polls(polls);
+    net::poll_until(polls, std::min(net::until(farewell), more ? gate_->next_time() : INT64_MAX));
   }
   gate_.reset();
   refused_.clear();

@@ -46,6 +46,7 @@ class TcpRoot final : public Bootstrap {
   void service(int rank, Peer &peer);
   void wait(std::int64_t until_ns);
   void give_up(Error error);
+  bool more_will_come() const;
   void tell_failure();
   Result<> choose_addresses();
   Result<> welcome(Deadline deadline);

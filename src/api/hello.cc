@@ -28,7 +28,7 @@ std::string get(const char (&field)[N]) {
 struct Host {
   std::uint64_t cpus[16] = {};
   int ranks = 0;
-  int quota = 0;  // the largest number of CPUs that one of its ranks may use at once
+  int quota = 0;  // the most CPUs that a rank under a cgroup quota may use at once; 0: no rank is under one
 };
 
 }  // namespace
@@ -86,7 +86,9 @@ Result<Group> understand(std::span<const Hello> hellos, int rank, const std::str
     for (int word = 0; word < 16; ++word) host.cpus[word] |= hello.cpus[word];
     if (get(hello.host) == get(mine.host) && other < static_cast<std::size_t>(rank)) ++group.local_rank;
     ++host.ranks;
-    host.quota = std::max(host.quota, hello.usable_cpus);
+    int allowed = 0;
+    for (const std::uint64_t word : hello.cpus) allowed += std::popcount(word);
+    if (hello.usable_cpus < allowed) host.quota = std::max(host.quota, hello.usable_cpus);
   }
   group.hosts = static_cast<int>(hosts.size());
   group.local_ranks = hosts[get(mine.host)].ranks;
@@ -95,8 +97,7 @@ Result<Group> understand(std::span<const Hello> hellos, int rank, const std::str
     for (const std::uint64_t word : host.cpus) cpus += std::popcount(word);
     // Ranks bound to different cores together have them all; a quota holds for all of them together, as far as one can
     // know.
-    const bool unbound = cpus == host.quota || host.quota > 1;
-    const int usable = std::max(1, unbound ? std::min(cpus, host.quota) : cpus);
+    const int usable = std::max(1, host.quota == 0 ? cpus : std::min(cpus, host.quota));
     group.ranks_per_core = std::max(group.ranks_per_core, (host.ranks + usable - 1) / usable);
   }
   group.job_key = job_key.empty() ? get(hellos[0].job_key) : job_key;

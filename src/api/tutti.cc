@@ -145,8 +145,7 @@ tutti_result tutti_comm_free(tutti_comm **comm) noexcept {
     const std::unique_ptr<World> world = take_world(*comm);
     if (!world) return no_comm("tutti_comm_free");
     *comm = nullptr;
-    world->finalize();
-    return {};
+    return world->finalize();
   });
 }
 

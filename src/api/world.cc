@@ -9,7 +9,7 @@
 #include "api/json.h"
 #include "base/log.h"
 #include "bootstrap/environment.h"
-#include "mesh/rail.h"
+#include "net/hello.h"
 
 namespace tutti::api {
 namespace {
@@ -30,15 +30,6 @@ topology::Pin pin_of(const std::string &name) {
   if (name == "core") return topology::Pin::core;
   if (name == "off") return topology::Pin::off;
   return topology::Pin::automatic;
-}
-
-// 128 random bits in hexadecimal.
-std::string draw_key() {
-  unsigned char bytes[16];
-  randombytes_buf(bytes, sizeof(bytes));
-  char text[2 * sizeof(bytes) + 1];
-  sodium_bin2hex(text, sizeof(text), bytes, sizeof(bytes));
-  return text;
 }
 
 constexpr std::size_t kMostOffers = 8;
@@ -82,7 +73,7 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   Result<Hello> hello = Hello{};
   if (topology) {
     topology_ = std::move(*topology);
-    hello = make_hello(config_, *topology_, rank_ == 0 && bootstrap.job_key().empty() ? draw_key() : "");
+    hello = make_hello(config_, *topology_, rank_ == 0 && bootstrap.job_key().empty() ? net::draw_job_key() : "");
   } else {
     hello = tl::unexpected<Error>(topology.error());
   }
@@ -157,7 +148,8 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   return {};
 }
 
-void World::finalize() {
+Result<> World::finalize() {
+  Result<> met;
   if (!communicator_->failure() && !engine_->aborted()) {
     // All ranks are here, so nobody still needs what this one would have to send.
     std::uint8_t token = 0;
@@ -168,12 +160,12 @@ void World::finalize() {
                                           .in_place = true},
                                 .input = &token,
                                 .output = &token};
-    if (const Result<> met = engine_->run(*communicator_, barrier); !met)
-      TUTTI_LOG(info, "finalize goes on without the other ranks: {}", met.error().text);
-    else engine_->mesh().check();
+    met = engine_->run(*communicator_, barrier);
+    if (met) engine_->mesh().check();
   }
   if (!engine_->aborted()) engine_->mesh().flush(kFlushNs);
   control_->leave(Deadline::after_ms(kLeaveMs));
+  return met;
 }
 
 void World::abort() {

@@ -36,7 +36,8 @@ class World {
   comm::Communicator &communicator() { return *communicator_; }
   comm::Engine &engine() { return *engine_; }
   // Waits for all ranks, lets the fabric deliver what is under way, and says goodbye. Then only the destructor is left.
-  void finalize();
+  // The error of a rank that died or left early; this rank is done all the same.
+  Result<> finalize();
   void abort();
   // Empty when the caller did not ask for a lock.
   std::unique_lock<std::mutex> lock() { return threads_ ? std::unique_lock(mutex_) : std::unique_lock<std::mutex>(); }
@@ -48,7 +49,6 @@ class World {
  private:
   World() = default;
   Result<> bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &options);
-  Result<> make_mesh(Exchange &exchange, const Config &config, const Group &group, Deadline deadline);
 
   bool threads_ = false;
   std::mutex mutex_;

@@ -20,8 +20,8 @@ const std::vector<Variable> &table() {
        .default_text = "auto",
        .same_on_all_ranks = true,
        .help = "Verbs device between ranks: auto (software device inside a host, an RDMA device between hosts), "
-               "software, or "
-               "a device's name as tutti-info lists it (rxe0, mlx5_0:1, ...), which is then used between all ranks."},
+               "software, or a device's name as tutti-info lists it (rxe0, mlx5_0:1, ...), which is then used between "
+               "all ranks."},
       {.name = "TUTTI_GID_INDEX",
        .member = &Config::gid_index,
        .default_text = "-1",

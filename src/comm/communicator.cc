@@ -105,13 +105,6 @@ void Communicator::deliver(const mesh::Record &record) {
   mesh_.release(record);
 }
 
-void Communicator::retry() {
-  if (windows_.due()) [[unlikely]]
-    windows_.retry();
-  if (active_ != nullptr && active_->waits_for_grant()) active_->retry();
-  if (!notices_.empty()) flush_notices();
-}
-
 void Communicator::mismatch(const mesh::Record &record) {
   if (failure_) return;
   const std::string mine = active_ != nullptr && record.stream.call == active_call_
@@ -119,8 +112,7 @@ void Communicator::mismatch(const mesh::Record &record) {
                                : fmt::format("a call that is complete there");
   const std::string text = fmt::format(
       "rank {} and rank {} made different calls as number {} on their communicator: on rank {} it is {}; collective, "
-      "count, type, "
-      "operator and root have to agree on all ranks",
+      "count, type, operator and root have to agree on all ranks",
       rank(), record.peer, record.stream.call + 1, rank(), mine);
   send_failure_notices(text);
   fail({Code::mismatch, text, record.peer});

@@ -5,8 +5,8 @@
 //
 // Invariants
 // - Calls are numbered alike on all ranks; a message belongs to the call whose number it carries.
-// - After the first call of a shape nothing is selected, compiled or allocated; a repeat of the last shape is not even
-// looked up.
+// - After the first call of a shape nothing is selected, compiled or allocated; a repeat of the last one is not even
+//   looked up. Early arrivals are the exception: they are copied to memory of their own.
 // - Once it has failed it stays failed: every later call returns the same error.
 #pragma once
 
@@ -47,7 +47,13 @@ class Communicator {
   // Gives a message of this communicator to its call, or keeps it for a call to come.
   void deliver(const mesh::Record &record);
   // Lets the running call try again what waited.
-  void retry();
+  void retry() {
+    if (windows_.due()) [[unlikely]]
+      windows_.retry();
+    if (active_ != nullptr && active_->waits_for_grant()) active_->retry();
+    if (!notices_.empty()) [[unlikely]]
+      flush_notices();
+  }
   bool active() const { return active_ != nullptr; }
   const exec::Execution *execution() const { return active_; }
 

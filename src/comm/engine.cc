@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -15,7 +16,6 @@
 namespace tutti::comm {
 namespace {
 
-constexpr int kBatch = 16;
 // Idle polls between two looks at the clock and at what is off the data path.
 constexpr unsigned kIdlePolls = 64;
 // How long a broken link may wait for control to say that the peer died, which is the better explanation.
@@ -66,9 +66,9 @@ void Engine::add(Communicator &communicator) {
 
 void Engine::remove(Communicator &communicator) { communicators_[communicator.id()] = nullptr; }
 
-int Engine::progress() {
+int Engine::progress(std::size_t most) {
   std::array<mesh::Record, kBatch> records;
-  const int count = mesh_->poll(records);
+  const int count = mesh_->poll(std::span(records).first(std::min(most, kBatch)));
   for (int i = 0; i < count; ++i) {
     const mesh::Record &record = records[static_cast<std::size_t>(i)];
     const std::size_t id = record.stream.communicator;
@@ -97,7 +97,7 @@ Result<> Engine::wait(Communicator &communicator, exec::Execution &execution, Un
   unsigned idle_polls = 0;
   bool yielding = policy_.spin_ns == 0;
   for (;;) {
-    const int found = progress();
+    const int found = progress(execution.open_steps());
     if (communicator.failure()) [[unlikely]]
       return tl::unexpected<Error>(*communicator.failure());
     if (over(execution, until)) return {};

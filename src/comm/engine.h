@@ -42,8 +42,9 @@ class Engine {
   void add(Communicator &communicator);
   void remove(Communicator &communicator);
 
-  // Polls once and delivers; the number of arrivals. Never blocks.
-  int progress();
+  // Polls once and delivers; the number of arrivals, at most `most` (what is fetched beyond what the running calls can use has
+  // to be copied aside). Never blocks.
+  int progress(std::size_t most = kBatch);
   // Runs one call to its end.
   Result<> run(Communicator &communicator, const Call &call);
 
@@ -52,6 +53,7 @@ class Engine {
   bool aborted() const { return aborted_.load(std::memory_order_relaxed); }
 
  private:
+  static constexpr std::size_t kBatch = 16;
   Engine(std::unique_ptr<mesh::Mesh> mesh, control::Control *control, WaitPolicy policy, int wake_fd);
   enum class Until { done, settled };  // settled: and nobody waits for an acknowledgement of ours
   Result<> wait(Communicator &communicator, exec::Execution &execution, Until until);

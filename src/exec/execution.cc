@@ -17,12 +17,7 @@ using collectives::Step;
 Execution::Execution(const Plan &plan, mesh::Mesh &mesh, Windows &windows, Pool &pool)
     : plan_(plan), mesh_(mesh), windows_(windows), pool_(pool), peers_(plan.peers().size()) {
   const std::size_t steps = plan.steps().size();
-  total_.resize(steps);
-  done_.resize(steps);
-  released_.resize(steps);
-  source_offset_.resize(steps);
-  target_offset_.resize(steps);
-  queued_.resize(steps);
+  runs_.resize(steps);
   ready_.resize(std::bit_ceil(steps + 1));
   ready_mask_ = static_cast<std::uint32_t>(ready_.size() - 1);
   blocked_sends_.reserve(steps);
@@ -62,50 +57,54 @@ const std::byte *Execution::read_address(const Range &range, std::uint64_t offse
   return address(range, offset);
 }
 
-void Execution::bind_steps() {
+// What depends on the count only, and so stays for the next call of the same.
+void Execution::measure_steps() {
   base_elements_ = binding_.count / plan_.blocks();
   larger_blocks_ = binding_.count % plan_.blocks();
   const std::size_t scratch_bytes = plan_.scratch_vectors() * binding_.count * binding_.element_bytes;
   if (scratch_.size() < scratch_bytes) scratch_.resize(scratch_bytes);
-  const std::vector<PlanStep> &steps = plan_.steps();
-  open_steps_ = 0;
-  for (std::uint32_t i = 0; i < steps.size(); ++i) {
-    const Step &step = steps[i].step;
+  for (Peer &peer : peers_) peer.expected = 0;
+  filled_steps_ = 0;
+  for (std::size_t i = 0; i < runs_.size(); ++i) {
+    const Step &step = plan_.steps()[i].step;
     const bool has_source = step.kind != Step::Kind::recv, has_target = step.kind != Step::Kind::send;
-    total_[i] = bytes_of(has_target ? step.target : step.source);
-    done_[i] = released_[i] = 0;
-    source_offset_[i] = has_source ? offset_of(step.source) : 0;
-    target_offset_[i] = has_target ? offset_of(step.target) : 0;
-    if (total_[i] != 0) {
-      ++open_steps_;
-      if (!has_source || step.kind == Step::Kind::recv_reduce)
-        peers_[static_cast<std::size_t>(steps[i].peer_slot)].expected += total_[i];
-    }
+    Run &run = runs_[i];
+    run.total = bytes_of(has_target ? step.target : step.source);
+    run.source_offset = has_source ? offset_of(step.source) : 0;
+    run.target_offset = has_target ? offset_of(step.target) : 0;
+    run.piece = mesh_.piece_bytes(run.total, binding_.element_bytes);
+    if (run.total == 0) continue;
+    ++filled_steps_;
+    if (!has_source || step.kind == Step::Kind::recv_reduce)
+      peers_[static_cast<std::size_t>(plan_.steps()[i].peer_slot)].expected += run.total;
   }
+  measured_count_ = binding_.count;
+  measured_element_bytes_ = binding_.element_bytes;
 }
 
 void Execution::start(const Binding &binding) {
   binding_ = binding;
+  if (binding.count != measured_count_ || binding.element_bytes != measured_element_bytes_) measure_steps();
   for (Peer &peer : peers_) {
+    TUTTI_DCHECK(peer.pending.empty() && peer.holds.empty());
     peer.next_receive = peer.next_send = 0;
-    peer.pending.clear();
-    peer.head = 0;
-    peer.holds.clear();
-    peer.holds_head = 0;
-    peer.expected = peer.consumed = 0;
+    peer.consumed = 0;
   }
-  blocked_sends_.clear();
-  holds_ = 0;
+  for (Run &run : runs_) run.done = run.released = 0;
+  open_steps_ = filled_steps_;
   blocked_ = contradicted_ = false;
-  bind_steps();
-  for (std::uint32_t i = 0; i < total_.size(); ++i)
-    if (total_[i] != 0) push(i);
+  for (std::uint32_t i = 0; i < runs_.size(); ++i) {
+    if (runs_[i].total == 0) continue;
+    // Receives wait for their messages; what else is not ready is pushed by what it waits for.
+    const Step::Kind kind = plan_.steps()[i].step.kind;
+    if (kind != Step::Kind::recv && kind != Step::Kind::recv_reduce) advance(i);
+  }
   drain();
 }
 
 void Execution::push(std::uint32_t step) {
-  if (queued_[step]) return;
-  queued_[step] = 1;
+  if (runs_[step].queued) return;
+  runs_[step].queued = 1;
   ready_[ready_tail_++ & ready_mask_] = step;  // never full: a step is queued once at most
 }
 
@@ -113,18 +112,18 @@ void Execution::drain() {
   // The ring may grow while it is walked: advancing one step readies its successors.
   while (ready_head_ != ready_tail_) {
     const std::uint32_t step = ready_[ready_head_++ & ready_mask_];
-    queued_[step] = 0;
-    if (released_[step] != total_[step]) advance(step);
+    runs_[step].queued = 0;
+    if (runs_[step].released != runs_[step].total) advance(step);
   }
 }
 
 std::uint64_t Execution::limit_of(const PlanStep &plan_step, std::uint32_t step) const {
-  std::uint64_t limit = total_[step];
+  std::uint64_t limit = runs_[step].total;
   for (const Edge &edge : plan_.edges(plan_step)) {
-    const std::uint64_t released = released_[edge.step];
-    if (released == total_[edge.step]) continue;
-    const std::uint64_t earlier = edge.earlier_target ? target_offset_[edge.step] : source_offset_[edge.step];
-    const std::uint64_t later = edge.later_target ? target_offset_[step] : source_offset_[step];
+    const std::uint64_t released = runs_[edge.step].released;
+    if (released == runs_[edge.step].total) continue;
+    const std::uint64_t earlier = edge.earlier_target ? runs_[edge.step].target_offset : runs_[edge.step].source_offset;
+    const std::uint64_t later = edge.later_target ? runs_[step].target_offset : runs_[step].source_offset;
     // Both positions are offsets in one buffer; what the earlier step has not released yet is off limits.
     const std::uint64_t frontier = earlier + released;
     limit = std::min(limit, frontier > later ? frontier - later : 0);
@@ -135,7 +134,7 @@ std::uint64_t Execution::limit_of(const PlanStep &plan_step, std::uint32_t step)
 void Execution::advance(std::uint32_t step) {
   const PlanStep &plan_step = plan_.steps()[step];
   const std::uint64_t limit = limit_of(plan_step, step);
-  if (limit <= done_[step]) return;
+  if (limit <= runs_[step].done) return;
   switch (plan_step.step.kind) {
     case Step::Kind::send: advance_send(step, limit); break;
     case Step::Kind::recv:
@@ -146,11 +145,11 @@ void Execution::advance(std::uint32_t step) {
 }
 
 void Execution::release(std::uint32_t step, std::uint64_t to) {
-  if (to == released_[step]) return;
-  released_[step] = to;
-  if (to == total_[step]) --open_steps_;
+  if (to == runs_[step].released) return;
+  runs_[step].released = to;
+  if (to == runs_[step].total) --open_steps_;
   for (const std::uint32_t successor : plan_.successors(plan_.steps()[step]))
-    if (released_[successor] != total_[successor]) push(successor);
+    if (runs_[successor].released != runs_[successor].total) push(successor);
 }
 
 void Execution::advance_send(std::uint32_t step, std::uint64_t limit) {
@@ -159,32 +158,33 @@ void Execution::advance_send(std::uint32_t step, std::uint64_t limit) {
   const std::span<const std::uint32_t> order =
       plan_.sends(plan_.peers()[static_cast<std::size_t>(plan_step.peer_slot)]);
   if (next_of(order, peer.next_send) != step) return;
-  const std::byte *data = read_address(plan_step.step.source, source_offset_[step]);
-  const std::uint64_t piece = mesh_.piece_bytes(total_[step], binding_.element_bytes);
-  while (done_[step] < total_[step]) {
-    const std::uint64_t bytes = std::min(piece, total_[step] - done_[step]);
-    if (limit - done_[step] < bytes) return;  // the rest of the piece is not ready
+  const std::byte *data = read_address(plan_step.step.source, runs_[step].source_offset);
+  const std::uint64_t piece = runs_[step].piece;
+  while (runs_[step].done < runs_[step].total) {
+    const std::uint64_t bytes = std::min(piece, runs_[step].total - runs_[step].done);
+    if (limit - runs_[step].done < bytes) return;  // the rest of the piece is not ready
     // The end of a staged transfer: its pieces may hold memory until they are acknowledged.
-    const bool last = done_[step] + bytes == total_[step] && mesh_.is_cut(total_[step]);
-    const mesh::Sent sent = windows_.open(plan_step.step.peer)
-                                ? mesh_.send(plan_step.step.peer, binding_.stream, {data + done_[step], bytes}, last)
-                                : mesh::Sent{};
+    const bool last = runs_[step].done + bytes == runs_[step].total && mesh_.is_cut(runs_[step].total);
+    const mesh::Sent sent =
+        windows_.open(plan_step.step.peer)
+            ? mesh_.send(plan_step.step.peer, binding_.stream, {data + runs_[step].done, bytes}, last)
+            : mesh::Sent{};
     if (!sent.accepted) {
       blocked_ = true;
       blocked_sends_.push_back(step);
       return;
     }
-    done_[step] += bytes;
+    runs_[step].done += bytes;
     windows_.sent(plan_step.step.peer, bytes);
     if (sent.holds_memory) {
-      peer.holds.push_back({step, sent.sequence, done_[step]});
+      peer.holds.push_back({step, sent.sequence, runs_[step].done});
       ++holds_;
     } else if (peer.holds.empty() || peer.holds.back().step != step) {
-      release(step, done_[step]);
+      release(step, runs_[step].done);
     } else {
       // A step is released in order: behind a held piece of it, wait for this one's acknowledgement, which is asked for
       // (only the last piece of a cut transfer can be this small).
-      peer.holds.push_back({step, sent.sequence, done_[step]});
+      peer.holds.push_back({step, sent.sequence, runs_[step].done});
       ++holds_;
     }
   }
@@ -192,12 +192,12 @@ void Execution::advance_send(std::uint32_t step, std::uint64_t limit) {
 }
 
 void Execution::consume(const PlanStep &plan_step, std::uint32_t step, const std::byte *payload, std::size_t bytes) {
-  std::byte *target = address(plan_step.step.target, target_offset_[step] + done_[step]);
+  std::byte *target = address(plan_step.step.target, runs_[step].target_offset + runs_[step].done);
   if (plan_step.step.kind == Step::Kind::recv) {
     std::memcpy(target, payload, bytes);
     return;
   }
-  const std::byte *local = read_address(plan_step.step.source, source_offset_[step] + done_[step]);
+  const std::byte *local = read_address(plan_step.step.source, runs_[step].source_offset + runs_[step].done);
   const std::size_t count = bytes / binding_.element_bytes;
   if (plan_step.step.side == Side::left) binding_.kernel(target, payload, local, count);
   else binding_.kernel(target, local, payload, count);
@@ -205,7 +205,7 @@ void Execution::consume(const PlanStep &plan_step, std::uint32_t step, const std
 
 // The step that the next message from or to a peer belongs to: messages match in order, and empty steps send none.
 std::uint32_t Execution::next_of(std::span<const std::uint32_t> order, std::uint32_t &cursor) const {
-  while (cursor < order.size() && done_[order[cursor]] == total_[order[cursor]]) ++cursor;
+  while (cursor < order.size() && runs_[order[cursor]].done == runs_[order[cursor]].total) ++cursor;
   return cursor < order.size() ? order[cursor] : kNoStep;
 }
 
@@ -213,27 +213,42 @@ std::uint32_t Execution::receive_step(Peer &peer, int slot) const {
   return next_of(plan_.receives(plan_.peers()[static_cast<std::size_t>(slot)]), peer.next_receive);
 }
 
+// The common case: a message that its step can use whole, with nothing waiting before it.
+bool Execution::take_at_once(Peer &peer, std::uint32_t step, const Arrival &arrival) {
+  const PlanStep &plan_step = plan_.steps()[step];
+  Run &run = runs_[step];
+  const std::uint64_t after = run.done + arrival.record.bytes;
+  if (after > run.total || (plan_step.edges != 0 && after > limit_of(plan_step, step))) return false;
+  consume(plan_step, step, arrival.record.payload, arrival.record.bytes);
+  run.done = after;
+  peer.consumed += arrival.record.bytes;
+  give_back(arrival);
+  windows_.consumed(arrival.record.peer, arrival.record.bytes);
+  release(step, after);
+  return true;
+}
+
 void Execution::advance_receive(std::uint32_t step, std::uint64_t limit) {
   const PlanStep &plan_step = plan_.steps()[step];
   const int slot = plan_step.peer_slot;
   Peer &peer = peers_[static_cast<std::size_t>(slot)];
   if (receive_step(peer, slot) != step) return;
-  while (done_[step] < limit && peer.head < peer.pending.size()) {
+  while (runs_[step].done < limit && peer.head < peer.pending.size()) {
     Arrival &arrival = peer.pending[peer.head];
     const std::uint32_t left = arrival.record.bytes - arrival.offset;
-    if (left > total_[step] - done_[step]) {
+    if (left > runs_[step].total - runs_[step].done) {
       contradicted_ = true;
       return;
     }
-    const std::uint64_t bytes = std::min<std::uint64_t>(left, limit - done_[step]);
+    const std::uint64_t bytes = std::min<std::uint64_t>(left, limit - runs_[step].done);
     consume(plan_step, step, arrival.record.payload + arrival.offset, bytes);
     arrival.offset += static_cast<std::uint32_t>(bytes);
     peer.consumed += bytes;
-    done_[step] += bytes;
+    runs_[step].done += bytes;
     if (arrival.offset == arrival.record.bytes) finish_arrival(peer, arrival);
   }
-  release(step, done_[step]);
-  if (done_[step] == total_[step] && peer.head < peer.pending.size()) {
+  release(step, runs_[step].done);
+  if (runs_[step].done == runs_[step].total && peer.head < peer.pending.size()) {
     const std::uint32_t next = receive_step(peer, slot);
     if (next != kNoStep) push(next);
   }
@@ -255,9 +270,9 @@ void Execution::finish_arrival(Peer &peer, Arrival &arrival) {
 
 void Execution::advance_local(std::uint32_t step, std::uint64_t limit) {
   const Step &what = plan_.steps()[step].step;
-  const std::uint64_t bytes = limit - done_[step];
-  std::byte *target = address(what.target, target_offset_[step] + done_[step]);
-  const std::byte *source = read_address(what.source, source_offset_[step] + done_[step]);
+  const std::uint64_t bytes = limit - runs_[step].done;
+  std::byte *target = address(what.target, runs_[step].target_offset + runs_[step].done);
+  const std::byte *source = read_address(what.source, runs_[step].source_offset + runs_[step].done);
   if (what.kind == Step::Kind::copy) {
     if (target != source) std::memcpy(target, source, bytes);
   } else if (what.side == Side::left) {
@@ -265,7 +280,7 @@ void Execution::advance_local(std::uint32_t step, std::uint64_t limit) {
   } else {
     binding_.kernel(target, target, source, bytes / binding_.element_bytes);
   }
-  done_[step] = limit;
+  runs_[step].done = limit;
   release(step, limit);
 }
 
@@ -277,13 +292,18 @@ void Execution::arrive(const Arrival &arrival) {
     return;
   }
   Peer &peer = peers_[static_cast<std::size_t>(slot)];
-  peer.pending.push_back(arrival);
   if (peer.holds_head != peer.holds.size()) check_holds(peer);  // its header may have acknowledged
   const std::uint32_t step = receive_step(peer, slot);
-  if (step == kNoStep) {
+  if (step == kNoStep) [[unlikely]] {
     contradicted_ = true;
+    give_back(arrival);
     return;
   }
+  if (peer.pending.empty() && take_at_once(peer, step, arrival)) [[likely]] {
+    drain();
+    return;
+  }
+  peer.pending.push_back(arrival);
   push(step);
   drain();
   // What waits may not use up what its peer may send: then it moves to memory of its own, oldest first.

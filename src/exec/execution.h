@@ -5,11 +5,11 @@
 // finished.
 //
 // Invariants
-// - released_[s] is how many bytes of step s others may rely on: for a send, bytes that no replay can need any more.
+// - a run's `released` is how many bytes of step s others may rely on: for a send, bytes that no replay can need any more.
 // - An arrival is consumed in order, by the step that it matches; until then it stays in its receive buffer, or, once
-// its
-//   peer has used up half of what it may use, in memory of the execution's own (so that a stream can stop only itself).
-// - Nothing here blocks or allocates in steady state.
+//   its peer has used up half of what it may use, in memory of the execution's own (so that a stream can stop only
+//   itself).
+// - Nothing here blocks; but for such memory, nothing allocates in steady state.
 #pragma once
 
 #include <cstddef>
@@ -56,6 +56,8 @@ class Execution {
   // Tries again what waited for credits, windows or acknowledgements. Cheap when nothing does.
   void retry();
   bool done() const { return open_steps_ == 0; }
+  // Messages that are worth fetching at once: not more than this run has steps to use them.
+  std::uint32_t open_steps() const { return open_steps_; }
   bool waits_for_grant() const { return blocked_ || holds_ != 0 || windows_.due(); }
   // Whether a message contradicted the plan (more bytes than the step it matches): the ranks make different calls.
   bool contradicted() const { return contradicted_; }
@@ -65,6 +67,13 @@ class Execution {
   std::vector<int> missing() const;
 
  private:
+  // Where a step of this run stands, in bytes.
+  struct Run {
+    std::uint64_t total = 0, piece = 0, source_offset = 0, target_offset = 0;
+    std::uint64_t done = 0;
+    std::uint64_t released = 0;
+    bool queued = false;
+  };
   struct Hold {
     std::uint32_t step;
     std::uint32_t sequence;
@@ -79,7 +88,7 @@ class Execution {
     std::uint64_t expected = 0, consumed = 0;  // bytes to come in all, and consumed
   };
 
-  void bind_steps();
+  void measure_steps();
   void push(std::uint32_t step);
   void drain();
   void advance(std::uint32_t step);
@@ -89,6 +98,7 @@ class Execution {
   void consume(const PlanStep &plan_step, std::uint32_t step, const std::byte *payload, std::size_t bytes);
   std::uint32_t next_of(std::span<const std::uint32_t> order, std::uint32_t &cursor) const;
   std::uint32_t receive_step(Peer &peer, int slot) const;
+  bool take_at_once(Peer &peer, std::uint32_t step, const Arrival &arrival);
   void give_back(const Arrival &arrival);
   void finish_arrival(Peer &peer, Arrival &arrival);
   void spill(Arrival &arrival);
@@ -108,13 +118,13 @@ class Execution {
   Binding binding_;
   std::vector<std::byte> scratch_;
   std::uint64_t base_elements_ = 0, larger_blocks_ = 0;  // of the even partition
-  std::vector<std::uint64_t> total_, done_, released_, source_offset_, target_offset_;
+  std::vector<Run> runs_;  // by step
   std::vector<std::uint32_t> ready_;  // a ring of steps that may be able to go on
   std::uint32_t ready_head_ = 0, ready_tail_ = 0, ready_mask_ = 0;
-  std::vector<std::uint8_t> queued_;
   std::vector<std::uint32_t> blocked_sends_;
   std::vector<Peer> peers_;
-  std::uint32_t open_steps_ = 0;
+  std::uint32_t filled_steps_ = 0, open_steps_ = 0;  // steps that move bytes; those of them not finished
+  std::size_t measured_count_ = SIZE_MAX, measured_element_bytes_ = 0;
   std::uint32_t holds_ = 0;
   bool blocked_ = false;  // a send or a window waits for credits
   bool contradicted_ = false;

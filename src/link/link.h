@@ -5,10 +5,9 @@
 //
 // Invariants
 // - A message is sent only against a credit of its class (and a chunk against a chunk credit): the receiver has posted
-// a
-//   buffer for every credit, so a shared receive queue never runs dry in a correct program.
-// - What the peer has not acknowledged is retained: sequences [acknowledged, next) stay in their slots, at most `slots`
-// many.
+//   a buffer for every credit, so a shared receive queue never runs dry in a correct program.
+// - What the peer has not acknowledged is retained: sequences [acknowledged, next) stay in their slots, no more than
+//   there are `slots`.
 // - Counts are 16 or 32 bits, cumulative, compared by difference: they may wrap.
 #pragma once
 
@@ -120,7 +119,7 @@ class Link {
   // back without a message of ours to say so.
   bool grant_due() const {
     if (acknowledge_now_ || received_ - written_received_ >= kRewriteAfter) return true;
-    if (static_cast<std::uint16_t>(chunks_granted_ - told_chunks_) >= half_chunks_) return half_chunks_ != 0;
+    if (static_cast<std::uint16_t>(chunks_granted_ - told_chunks_) >= half_chunks_ && half_chunks_ != 0) return true;
     for (int c = 0; c < kClasses; ++c)
       if (static_cast<std::uint16_t>(granted_[c] - told_[c]) >= half_[c] && half_[c] != 0) return true;
     return false;

@@ -255,7 +255,7 @@ int Mesh::poll(std::span<Record> records) {
     for (int i = 0; i < polled; ++i)
       if (take_completion(*rail, completions[i], records[static_cast<std::size_t>(found)])) ++found;
     // Buffers go back in batches while traffic flows, and at once when it pauses.
-    if (rail->receives.spent() >= kPollBatch || (polled == 0 && rail->receives.spent() != 0)) refill(*rail);
+    if (rail->receives.spent() >= refill_batch_ || (polled == 0 && rail->receives.spent() != 0)) refill(*rail);
   }
   return found;
 }

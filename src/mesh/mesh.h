@@ -7,8 +7,7 @@
 // - Nothing blocks, locks, allocates or calls the system (above the provider) in steady state.
 // - A full queue or a missing credit is back-pressure ("not accepted, try again after a poll"), never an error.
 // - What a record points to stays valid until it is released; what a send takes from user memory has to stay there
-// until
-//   acknowledged, where holds_memory says so.
+//   until acknowledged, where holds_memory says so.
 #pragma once
 
 #include <array>
@@ -151,6 +150,7 @@ class Mesh {
   int rank_ = 0;
   std::size_t eager_bytes_ = 0, chunk_bytes_ = 0, chunk_stride_ = 0;
   link::Limits limits_;
+  std::size_t refill_batch_ = 1;  // spent receive buffers that are posted again together while traffic flows
   std::vector<std::unique_ptr<Rail>> rails_;
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null for this rank
   std::vector<Peer *> grants_due_;            // peers that may have to be told their grants

@@ -3,8 +3,7 @@
 // The shared receive queue of a device: its buffers, and the ledger that knows where each of them is.
 //
 // Invariants
-// - Every buffer is posted, held (filled, and somebody reads it) or spent (to be posted again); the three always add
-// up.
+// - Every buffer is posted, held (filled, and somebody reads it) or spent (to be posted again); the three add up.
 // - A credit is granted again only once its buffer is posted: what peers may send never exceeds what is posted.
 #pragma once
 

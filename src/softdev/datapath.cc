@@ -117,7 +117,7 @@ std::uint32_t backlog(Cq &cq) {
   std::uint32_t count = 0, shared = 0, shared_posted = 0;
   for (const Watch &watched : cq.watches) {
     Qp &qp = *watched.qp;
-    if (watched.header != &qp.cells[qp.receive_next % kCells].header || qp.cells == nullptr) continue;
+    if (qp.cells == nullptr || watched.header != &qp.cells[qp.receive_next % kCells].header) continue;
     std::uint32_t messages = 0;
     for (std::uint64_t number = qp.receive_next; number < qp.receive_next + kCells; ++number) {
       const std::uint64_t header = load_acquire(qp.cells[number % kCells].header);
@@ -157,6 +157,7 @@ int poll_cq(ibv_cq *handle, int capacity, ibv_wc *wc) {
   if (cq.can_overrun && !within_capacity(cq)) [[unlikely]]
     return -1;
   int count = 0;
+  ++cq.polls;
   if (!cq.ready.empty()) [[unlikely]]
     count = report_ready(cq, capacity, wc);
   Watch *watches = cq.watches.data();

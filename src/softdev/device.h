@@ -27,7 +27,7 @@ struct Context;
 struct Cq;
 struct Qp;
 struct Srq;
-class World;    // instance.h
+class World;    // world.h
 class Service;  // attach.h
 
 struct Gid {
@@ -168,6 +168,7 @@ struct Qp : ibv_qp {
   std::vector<PendingSend> pending;
   std::vector<ibv_sge> pending_sges;
   std::unique_ptr<std::byte[]> pending_inline;
+  std::uint32_t received_at_poll = 0;     // Cq::polls when a message was last taken
   std::uint64_t packet_end[kCells] = {};  // send_position after the packet of each cell in flight
   ReceiveQueue own_receives;
   ibv_qp_attr attributes{};
@@ -193,6 +194,7 @@ struct Watch {
 struct Cq : ibv_cq {
   std::vector<Watch> watches;  // QPs that receive here
   std::uint32_t last = 0;      // polling starts at the QP that last delivered
+  std::uint32_t polls = 0;             // so far
   std::uint32_t streak = 0;
   std::uint32_t since_attention = 0;
   std::vector<Qp *> attention;  // QPs whose sends need looking after

@@ -19,7 +19,7 @@ namespace tutti::softdev {
 inline constexpr std::uint64_t kArenaMagic = 0x5455545449534456;  // "TUTTISDV"
 inline constexpr std::uint32_t kLayoutVersion = 1;
 
-inline constexpr std::uint32_t kCells = 128;           // of a QP's ring: 8 KiB; also the bound of messages in flight
+inline constexpr std::uint32_t kCells = 128;            // of a QP's ring: 8 KiB; also the bound of messages in flight
 inline constexpr std::uint32_t kRingBytes = 128 << 10;  // payload that does not fit into cells
 inline constexpr std::uint32_t kPacketBytes = 4096;  // larger SENDs travel in pieces of at most this (or the path MTU)
 inline constexpr std::uint32_t kCellPayload = 56;

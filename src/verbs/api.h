@@ -47,8 +47,8 @@ struct Api {
   ibv_mr *(*reg_mr)(ibv_pd *pd, void *address, std::size_t length, int access) = nullptr;
   int (*dereg_mr)(ibv_mr *mr) = nullptr;
 
-  ibv_comp_channel *(*create_comp_channel)(ibv_context *context) =
-      nullptr;  // its fd can be polled and made non-blocking
+  // Its fd can be polled and made non-blocking.
+  ibv_comp_channel *(*create_comp_channel)(ibv_context *context) = nullptr;
   int (*destroy_comp_channel)(ibv_comp_channel *channel) = nullptr;
   ibv_cq *(*create_cq)(ibv_context *context, int entries, void *cq_context, ibv_comp_channel *channel,
                        int vector) = nullptr;

@@ -104,8 +104,10 @@ Result<Port> Device::probe(std::uint8_t number, const ProbeOptions &options) con
     port.unusable = fmt::format("port is {}", state_name(state.state));
   } else if (context()->device->transport_type == IBV_TRANSPORT_IWARP) {
     port.unusable = "iWARP, which needs the RDMA connection manager";
+    port.unsupported = true;
   } else if (attributes_.max_srq <= 0) {
     port.unusable = "no shared receive queues";
+    port.unsupported = true;
   } else {
     std::vector<GidEntry> table(static_cast<std::size_t>(std::clamp(state.gid_tbl_len, 1, kMaxGids)));
     const int count = api_->query_gids(context(), number, table.data(), static_cast<int>(table.size()));
@@ -144,17 +146,19 @@ Result<Devices> open_devices(const Api &api, DeviceKind kind, const ProbeOptions
 Result<std::vector<PortOffer>> select_offers(std::span<const Device *const> devices, std::string_view wanted_device) {
   std::vector<PortOffer> offers;
   std::string refused;
+  bool unsupported = true;
   for (const Device *device : devices) {
     for (const Port &port : device->ports()) {
       if (!wanted(wanted_device, port.offer)) continue;
       if (port.usable()) offers.push_back(port.offer);
       else refused += (refused.empty() ? "" : ", ") + port_text(port);
+      unsupported = unsupported && port.unsupported;
     }
   }
   if (!offers.empty()) return offers;
   if (!refused.empty())
-    return fail(Code::device, "TUTTI_DEVICE={}: no usable port: {}; this host has {}", wanted_device, refused,
-                list(devices));
+    return fail(unsupported ? Code::unsupported : Code::device, "TUTTI_DEVICE={}: no usable port: {}; this host has {}",
+                wanted_device, refused, list(devices));
   return fail(Code::device, "TUTTI_DEVICE={}: there is no such device on this host, which has {}", wanted_device,
               list(devices));
 }

@@ -35,6 +35,8 @@ struct ProbeOptions {
 struct Port {
   PortOffer offer;       // filled as far as the port could be read
   std::string unusable;  // why it is not offered; empty: it is
+  // Whether that is a matter of what the device can do at all, not of its state or set-up.
+  bool unsupported = false;
   bool usable() const { return unusable.empty(); }
 };
 

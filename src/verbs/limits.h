@@ -16,8 +16,8 @@ namespace tutti::verbs {
 
 struct DepthNeed {
   std::uint32_t peers = 0;  // QPs of this rank on the device
-  std::uint32_t local_ranks =
-      1;  // ranks of this host that share the device; 1 on the software device, where each has its own
+  // Ranks of this host that share the device; 1 on the software device, where each has its own.
+  std::uint32_t local_ranks = 1;
   std::uint32_t srq_wanted = 0;    // receive buffers that serve best
   std::uint32_t srq_minimum = 0;   // raised to 2 * peers + reserve
   std::uint32_t srq_reserve = 0;   // for control messages

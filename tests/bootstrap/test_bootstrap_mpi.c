@@ -16,7 +16,8 @@ static void check(int condition, const char *what) {
 
 static unsigned char pattern(int rank, size_t i) { return (unsigned char)(rank * 31 + (int)i * 7 + 1); }
 
-tutti_result tutti_init(const tutti_bootstrap *bootstrap, const tutti_options *options, tutti_comm **world) TUTTI_NOEXCEPT {
+tutti_result tutti_init(const tutti_bootstrap *bootstrap, const tutti_options *options,
+                        tutti_comm **world) TUTTI_NOEXCEPT {
   /* Below a piece, a whole piece, several with a rest, and nothing at all. */
   const size_t sizes[] = {1, 6, 7, 8, 14, 100, 0};
   size_t s, i;

@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import commands
 import tidy
 
 SPDX = "// SPDX-License-Identifier: BSD-3-Clause\n"
@@ -115,6 +116,21 @@ class Tidy(unittest.TestCase):
 
     def test_a_stale_list_of_variables(self):
         self.expect("config_document", {"docs/CONFIG.md": "none\n"}, "TUTTI_DEVICE is missing")
+
+    def run_commands(self, text):
+        with tempfile.TemporaryDirectory() as root:
+            with open(os.path.join(root, "README.md"), "w", encoding="utf-8") as file:
+                file.write(text)
+            return commands.run(tidy.Tree(root), "README.md", root)
+
+    def test_commands_of_documents_run_where_they_are_marked(self):
+        self.assertEqual(([], 2), self.run_commands("```sh checked\ntrue | \\\n  cat\n\ntest ! -e tutti\n```\n```sh\nfalse\n```\n"))
+
+    def test_a_command_of_a_document_that_fails(self):
+        findings, count = self.run_commands("```sh checked\ntrue\necho why; false | cat\n```\n")
+        self.assertEqual(2, count)
+        self.assertEqual(1, len(findings))
+        self.assertIn("README.md:3: 'echo why; false | cat' ends with status 1:\nwhy", findings[0])
 
     def test_every_check_was_seen_to_fail(self):
         tested = set()

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Every error code, provoked through the C interface; its text names what is wrong and what to do.
+#include <sys/resource.h>
+
+#include <array>
+#include <atomic>
+
+#include "support/thread_ranks.h"
+
+namespace tutti::test {
+namespace {
+
+void expect_text(const tutti_error &error, const std::vector<std::string> &parts) {
+  const std::string text = error.text;
+  EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+  for (const std::string &part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << " is not in: " << text;
+}
+
+void expect_error(tutti_result result, tutti_result expected, const std::vector<std::string> &parts) {
+  EXPECT_EQ(result, expected) << last_error().text;
+  EXPECT_EQ(last_error().result, expected);
+  expect_text(last_error(), parts);
+}
+
+// Every rank failed to start with this code and these words, and has no world.
+void expect_no_start(ThreadRanks &ranks, tutti_result expected, const std::vector<std::string> &parts) {
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    EXPECT_EQ(ranks[rank].result, expected) << "rank " << rank << ": " << ranks[rank].error.text;
+    EXPECT_EQ(ranks[rank].comm, nullptr);
+    expect_text(ranks[rank].error, parts);
+  }
+}
+
+tutti_result sum(tutti_comm *comm, std::size_t count) {
+  std::vector<std::int32_t> buffer(count, 1);
+  return tutti_allreduce(TUTTI_IN_PLACE, buffer.data(), count, TUTTI_INT32, TUTTI_SUM, comm);
+}
+
+// Calls until one fails: an error that is found elsewhere may come at a later call.
+tutti_error error_of_calls(tutti_comm *comm, std::size_t count = 10) {
+  for (int call = 0; call < 1'000'000; ++call)
+    if (sum(comm, count) != TUTTI_SUCCESS) return last_error();
+  return {};
+}
+
+class Alone : public testing::Test {
+ protected:
+  Alone() { EXPECT_EQ(tutti_init(nullptr, nullptr, &comm_), TUTTI_SUCCESS) << last_error().text; }
+  ~Alone() override {
+    if (comm_ != nullptr) tutti_comm_free(&comm_);
+  }
+  tutti_comm *comm_ = nullptr;
+  std::int32_t value_ = 1, result_ = 0;
+};
+
+TEST_F(Alone, Argument) {
+  expect_error(tutti_init(nullptr, nullptr, nullptr), TUTTI_ERROR_ARGUMENT, {"tutti_init", "world is null"});
+  expect_error(tutti_allreduce(nullptr, &result_, 1, TUTTI_INT32, TUTTI_SUM, comm_), TUTTI_ERROR_ARGUMENT,
+               {"tutti_allreduce", "in is null", "count is 1"});
+  expect_error(tutti_allreduce(&value_, nullptr, 1, TUTTI_INT32, TUTTI_SUM, comm_), TUTTI_ERROR_ARGUMENT,
+               {"tutti_allreduce", "out is null"});
+  expect_error(tutti_allreduce(&value_, &result_, SIZE_MAX, TUTTI_INT32, TUTTI_SUM, comm_), TUTTI_ERROR_ARGUMENT,
+               {"count", std::to_string(SIZE_MAX)});
+  expect_error(tutti_broadcast(nullptr, 3, TUTTI_INT32, 0, comm_), TUTTI_ERROR_ARGUMENT,
+               {"tutti_broadcast", "buffer is null", "count is 3"});
+  for (const int root : {-1, 1, 77})
+    expect_error(tutti_broadcast(&value_, 1, TUTTI_INT32, root, comm_), TUTTI_ERROR_ARGUMENT,
+                 {"root " + std::to_string(root), "ranks are 0 to 0"});
+  expect_error(tutti_comm_rank(comm_, nullptr), TUTTI_ERROR_ARGUMENT, {"tutti_comm_rank", "null"});
+  expect_error(tutti_comm_size(comm_, nullptr), TUTTI_ERROR_ARGUMENT, {"tutti_comm_size", "null"});
+  expect_error(tutti_comm_free(nullptr), TUTTI_ERROR_ARGUMENT, {"tutti_comm_free", "null"});
+  expect_error(tutti_alloc(comm_, 1, nullptr), TUTTI_ERROR_ARGUMENT, {"tutti_alloc", "null"});
+  expect_error(tutti_free(comm_, &value_), TUTTI_ERROR_ARGUMENT, {"tutti_free", "not given by tutti_alloc"});
+  std::size_t bytes = 0;
+  expect_error(tutti_query(comm_, "weather", nullptr, &bytes), TUTTI_ERROR_ARGUMENT, {"weather", "devices", "config"});
+  expect_error(tutti_query(comm_, nullptr, nullptr, &bytes), TUTTI_ERROR_ARGUMENT, {"what is null"});
+  expect_error(tutti_query(comm_, "links", nullptr, nullptr), TUTTI_ERROR_ARGUMENT, {"bytes is null"});
+  expect_error(tutti_describe("weather", nullptr, &bytes), TUTTI_ERROR_ARGUMENT, {"weather", "version"});
+  expect_error(tutti_last_error(nullptr), TUTTI_ERROR_ARGUMENT, {"error is null"});
+  EXPECT_EQ(sum(comm_, 5), TUTTI_SUCCESS) << "a refused call leaves the world as it was";
+}
+
+TEST_F(Alone, NothingToDoNeedsNoBuffers) {
+  EXPECT_EQ(tutti_allreduce(nullptr, nullptr, 0, TUTTI_INT32, TUTTI_SUM, comm_), TUTTI_SUCCESS);
+  EXPECT_EQ(tutti_broadcast(nullptr, 0, TUTTI_INT32, 0, comm_), TUTTI_SUCCESS);
+}
+
+TEST_F(Alone, Type) {
+  for (const tutti_type type : {-1, 10, 1 << 30}) {
+    expect_error(tutti_allreduce(&value_, &result_, 1, type, TUTTI_SUM, comm_), TUTTI_ERROR_TYPE,
+                 {"type " + std::to_string(type), "TUTTI_INT8", "TUTTI_DOUBLE"});
+    expect_error(tutti_broadcast(&value_, 1, type, 0, comm_), TUTTI_ERROR_TYPE, {"type " + std::to_string(type)});
+    EXPECT_EQ(tutti_type_bytes(type), 0u);
+  }
+}
+
+TEST_F(Alone, Op) {
+  for (const tutti_op op : {-1, 4, 1 << 30})
+    expect_error(tutti_allreduce(&value_, &result_, 1, TUTTI_INT32, op, comm_), TUTTI_ERROR_OP,
+                 {"operator " + std::to_string(op), "TUTTI_SUM", "TUTTI_MAX"});
+}
+
+TEST_F(Alone, Comm) {
+  tutti_comm *freed = comm_;
+  EXPECT_EQ(tutti_comm_free(&comm_), TUTTI_SUCCESS);
+  EXPECT_EQ(comm_, nullptr);
+  tutti_comm *reused = nullptr;  // takes the same slot
+  EXPECT_EQ(tutti_init(nullptr, nullptr, &reused), TUTTI_SUCCESS);
+  for (tutti_comm *bad : {static_cast<tutti_comm *>(nullptr), freed, reinterpret_cast<tutti_comm *>(&value_),
+                          reinterpret_cast<tutti_comm *>(std::intptr_t{-1}), reinterpret_cast<tutti_comm *>(5)}) {
+    std::int32_t number = 0;
+    std::size_t bytes = 0;
+    void *memory = nullptr;
+    tutti_comm *copy = bad;
+    const std::vector<std::string> parts = {"the communicator is null, freed"};
+    expect_error(sum(bad, 1), TUTTI_ERROR_COMM, parts);
+    expect_error(tutti_broadcast(&value_, 1, TUTTI_INT32, 0, bad), TUTTI_ERROR_COMM, parts);
+    expect_error(tutti_comm_rank(bad, &number), TUTTI_ERROR_COMM, parts);
+    expect_error(tutti_comm_size(bad, &number), TUTTI_ERROR_COMM, parts);
+    expect_error(tutti_abort(bad), TUTTI_ERROR_COMM, parts);
+    expect_error(tutti_alloc(bad, 1, &memory), TUTTI_ERROR_COMM, parts);
+    expect_error(tutti_free(bad, nullptr), TUTTI_ERROR_COMM, parts);
+    expect_error(tutti_query(bad, "links", nullptr, &bytes), TUTTI_ERROR_COMM, parts);
+    expect_error(tutti_comm_free(&copy), TUTTI_ERROR_COMM, parts);
+  }
+  EXPECT_EQ(sum(reused, 1), TUTTI_SUCCESS);
+  EXPECT_EQ(tutti_comm_free(&reused), TUTTI_SUCCESS);
+}
+
+TEST_F(Alone, Memory) {
+  void *memory = &value_;
+  expect_error(tutti_alloc(comm_, std::size_t{1} << 46, &memory), TUTTI_ERROR_MEMORY,
+               {std::to_string(std::size_t{1} << 46)});
+  EXPECT_EQ(memory, nullptr);
+}
+
+TEST(Errors, Memory) {
+  ThreadRanks ranks(2, {.variables = [](int rank) {
+                      return rank == 1 ? Variables{{"TUTTI_SOFTDEV", "fault=create_srq:1:12"}} : Variables{};
+                    }});
+  expect_no_start(ranks, TUTTI_ERROR_MEMORY, {"shared receive queue"});
+  expect_text(ranks[0].error, {"rank 1"});
+}
+
+TEST(Errors, ConfigValue) {
+  for (const auto &[name, value] : Variables{{"TUTTI_PIN", "banana"},
+                                             {"TUTTI_EAGER_BYTES", "1"},
+                                             {"TUTTI_CREDITS", "many"},
+                                             {"TUTTI_SOFTDEV", "nonsense"},
+                                             {"TUTTI_ALGO", "allreduce:teleport"},
+                                             {"TUTTI_INTERFACE", "no-such-net"}}) {
+    ThreadRanks ranks(2, {.everywhere = {{name, value}}});
+    expect_no_start(ranks, TUTTI_ERROR_CONFIG, {name, name == "TUTTI_ALGO" ? "teleport" : value});
+  }
+}
+
+TEST(Errors, ConfigThatDiffersBetweenRanks) {
+  ThreadRanks ranks(3, {.variables = [](int rank) {
+                      return rank == 2 ? Variables{{"TUTTI_EAGER_BYTES", "2K"}} : Variables{};
+                    }});
+  expect_no_start(ranks, TUTTI_ERROR_CONFIG, {"rank 2", "rank 0", "TUTTI_EAGER_BYTES", "2048", "4096"});
+}
+
+TEST(Errors, Version) {
+  // Every rank sees another version in the bytes of its neighbour.
+  const auto edit = [](int rank, int round, char *all, std::size_t bytes_each) {
+    if (round != 0) return;
+    const std::string version = tutti_version();
+    char *other = all + bytes_each * static_cast<std::size_t>(rank == 0 ? 1 : 0);
+    char *found = static_cast<char *>(memmem(other, bytes_each, version.c_str(), version.size() + 1));
+    ASSERT_NE(found, nullptr);
+    std::memcpy(found, "9.9.9", 6);
+  };
+  ThreadRanks ranks(2, {.edit = edit});
+  expect_no_start(ranks, TUTTI_ERROR_VERSION, {"rank 1", "9.9.9", tutti_version(), "one installation"});
+}
+
+TEST(Errors, Bootstrap) {
+  tutti_bootstrap bootstrap = TUTTI_INIT_STRUCT(tutti_bootstrap);
+  bootstrap.ranks = 2;
+  bootstrap.allgather = [](void *, const void *, void *, std::size_t) { return std::int32_t{7}; };
+  tutti_comm *comm = nullptr;
+  expect_error(tutti_init(&bootstrap, nullptr, &comm), TUTTI_ERROR_BOOTSTRAP, {"allgather", "status 7"});
+  EXPECT_EQ(comm, nullptr);
+}
+
+TEST(Errors, TimeoutNamesTheMissingRanks) {
+  const Variables alone = {{"RANK", "0"},
+                           {"WORLD_SIZE", "3"},
+                           {"MASTER_ADDR", "127.0.0.1"},
+                           {"MASTER_PORT", "29571"},
+                           {"TUTTI_JOB_KEY", "a key for tests only"}};
+  for (const auto &[name, value] : alone) ::setenv(name.c_str(), value.c_str(), 1);
+  tutti_comm *comm = nullptr;
+  tutti_options options = TUTTI_INIT_STRUCT(tutti_options);
+  options.timeout_ms = 300;
+  expect_error(tutti_init(nullptr, &options, &comm), TUTTI_ERROR_TIMEOUT, {"ranks 1 and 2"});
+  ::setenv("TUTTI_INIT_TIMEOUT", "1", 1);
+  expect_error(tutti_init(nullptr, nullptr, &comm), TUTTI_ERROR_TIMEOUT, {"ranks 1 and 2"});
+  ::unsetenv("TUTTI_INIT_TIMEOUT");
+  for (const auto &[name, value] : alone) ::unsetenv(name.c_str());
+}
+
+TEST(Errors, DeviceNamedByTheUserIsMissing) {
+  ThreadRanks by_variable(2, {.everywhere = {{"TUTTI_DEVICE", "mlx5_77"}}});
+  expect_no_start(by_variable, TUTTI_ERROR_DEVICE, {"mlx5_77"});
+  Start start;
+  start.options.device = "rxe99";
+  ThreadRanks by_option(2, start);
+  expect_no_start(by_option, TUTTI_ERROR_DEVICE, {"rxe99"});
+}
+
+TEST(Errors, GidIndexThatDoesNotExist) {
+  ThreadRanks ranks(2, {.everywhere = {{"TUTTI_DEVICE", "software"}, {"TUTTI_GID_INDEX", "9"}}});
+  expect_no_start(ranks, TUTTI_ERROR_DEVICE, {"TUTTI_GID_INDEX=9"});
+}
+
+TEST(Errors, case_08_LimitOnAllRanks) {
+  ThreadRanks ranks(8, {.everywhere = {{"TUTTI_SOFTDEV", "max_qp=5"}}});
+  expect_no_start(ranks, TUTTI_ERROR_LIMIT, {"5 queue pairs", "TUTTI_DEVICE"});
+}
+
+TEST(Errors, UnsupportedByTheDevice) {
+  ThreadRanks ranks(2, {.everywhere = {{"TUTTI_SOFTDEV", "srq=0"}}});
+  expect_no_start(ranks, TUTTI_ERROR_UNSUPPORTED, {"no shared receive queues", "TUTTI_DEVICE"});
+}
+
+// Out of descriptors at any point of start-up: an error that says so, and nothing is leaked; with enough it works.
+TEST(Errors, SystemWithoutDescriptors) {
+  rlimit before;
+  getrlimit(RLIMIT_NOFILE, &before);
+  testing::internal::CaptureStderr();  // of the devices' own warnings; it holds a descriptor too
+  const int first_free = ::dup(0);
+  ::close(first_free);
+  bool system = false, started = false;
+  for (int spare = 0; spare < 64 && !started; ++spare) {
+    const rlimit low = {static_cast<rlim_t>(first_free + spare), before.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &low);
+    tutti_comm *comm = nullptr;
+    const tutti_result result = tutti_init(nullptr, nullptr, &comm);
+    setrlimit(RLIMIT_NOFILE, &before);
+    started = result == TUTTI_SUCCESS;
+    if (started) {
+      EXPECT_EQ(tutti_comm_free(&comm), TUTTI_SUCCESS);
+    } else {
+      EXPECT_EQ(comm, nullptr);
+      EXPECT_NE(std::string(last_error().text), "") << spare;
+      if (result == TUTTI_ERROR_SYSTEM) {
+        system = true;
+        EXPECT_EQ(last_error().sys_errno, EMFILE) << last_error().text;
+      }
+    }
+    const int next = ::dup(0);
+    ::close(next);
+    ASSERT_EQ(next, first_free) << "a descriptor was leaked with " << spare << " to spare";
+  }
+  testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(started);
+  EXPECT_TRUE(system);
+}
+
+TEST(Errors, case_14_LinkErrorsNameTheRankOnce) {
+  // The queue pair of rank 1's 40th work request breaks, in the middle of the calls.
+  Start start = {.variables = [](int rank) {
+    return rank == 1 ? Variables{{"TUTTI_SOFTDEV", "fault=qp_error:40"}} : Variables{};
+  }};
+  ThreadRanks ranks(2, start);
+  ASSERT_TRUE(ranks.up()) << ranks.errors();
+  ranks.each([](int rank, tutti_comm *comm) {
+    const tutti_error error = error_of_calls(comm);
+    EXPECT_EQ(error.result, TUTTI_ERROR_LINK) << "rank " << rank << ": " << error.text;
+    EXPECT_EQ(error.peer, 1 - rank);
+    expect_text(error, {"rank " + std::to_string(1 - rank)});
+    EXPECT_EQ(sum(comm, 1), TUTTI_ERROR_LINK) << "later calls fail at once";
+  });
+}
+
+TEST(Errors, AbortedHereAndAPeerGoneThere) {
+  ThreadRanks ranks(3);
+  ASSERT_TRUE(ranks.up()) << ranks.errors();
+  std::atomic<bool> waiting = false;
+  std::thread other([&] {
+    while (!waiting) std::this_thread::yield();
+    EXPECT_EQ(tutti_abort(ranks[1].comm), TUTTI_SUCCESS);
+  });
+  ranks.each([&](int rank, tutti_comm *comm) {
+    EXPECT_EQ(sum(comm, 1), TUTTI_SUCCESS);
+    if (rank == 0) return;  // the others wait for rank 0
+    if (rank == 1) waiting = true;
+    const tutti_error error = error_of_calls(comm);
+    EXPECT_EQ(error.result, rank == 1 ? TUTTI_ERROR_ABORTED : TUTTI_ERROR_PEER) << error.text;
+    if (rank == 1) expect_text(error, {"tutti_abort was called"});
+    if (rank == 2) {
+      EXPECT_EQ(error.peer, 1);
+      expect_text(error, {"rank 1 is gone", "tutti_abort"});
+    }
+  });
+  other.join();
+  EXPECT_EQ(error_of_calls(ranks[0].comm).result, TUTTI_ERROR_PEER);
+  EXPECT_EQ(sum(ranks[1].comm, 1), TUTTI_ERROR_ABORTED) << "also at once, at a later call";
+}
+
+using Call = std::function<tutti_result(tutti_comm *)>;
+
+// Rank `odd` makes another call than the others: an error on every rank, at this call or a later one.
+void expect_mismatch(int ranks_count, int odd, const Call &common, const Call &different) {
+  ThreadRanks ranks(ranks_count);
+  ASSERT_TRUE(ranks.up()) << ranks.errors();
+  ranks.each([&](int rank, tutti_comm *comm) {
+    tutti_error error = {};
+    if ((rank == odd ? different : common)(comm) != TUTTI_SUCCESS) error = last_error();
+    else error = error_of_calls(comm);
+    EXPECT_EQ(error.result, TUTTI_ERROR_MISMATCH) << "rank " << rank << ": " << error.text;
+    expect_text(error, {"different calls", "have to agree"});
+    EXPECT_EQ(sum(comm, 1), TUTTI_ERROR_MISMATCH) << "later calls fail at once";
+  });
+}
+
+Call allreduce_of(std::size_t count, tutti_type type = TUTTI_INT32, tutti_op op = TUTTI_SUM) {
+  return [=](tutti_comm *comm) {
+    std::vector<std::uint64_t> buffer(count);
+    return tutti_allreduce(TUTTI_IN_PLACE, buffer.data(), count, type, op, comm);
+  };
+}
+
+Call broadcast_of(std::size_t count, int root) {
+  return [=](tutti_comm *comm) {
+    std::vector<std::int32_t> buffer(count);
+    return tutti_broadcast(buffer.data(), count, TUTTI_INT32, root, comm);
+  };
+}
+
+TEST(Mismatch, Count) {
+  expect_mismatch(4, 1, allreduce_of(100), allreduce_of(200));
+  expect_mismatch(4, 1, allreduce_of(200), allreduce_of(100));
+  expect_mismatch(3, 2, allreduce_of(100), allreduce_of(100'000));
+  expect_mismatch(2, 1, allreduce_of(300'000), allreduce_of(300'001));
+  expect_mismatch(3, 1, allreduce_of(1), allreduce_of(0));
+}
+TEST(Mismatch, Type) { expect_mismatch(3, 1, allreduce_of(10, TUTTI_INT32), allreduce_of(10, TUTTI_FLOAT)); }
+TEST(Mismatch, Operator) {
+  expect_mismatch(3, 0, allreduce_of(10, TUTTI_INT32, TUTTI_SUM), allreduce_of(10, TUTTI_INT32, TUTTI_MAX));
+}
+TEST(Mismatch, Collective) { expect_mismatch(4, 2, allreduce_of(10), broadcast_of(10, 0)); }
+TEST(Mismatch, Root) {
+  expect_mismatch(4, 3, broadcast_of(10, 0), broadcast_of(10, 1));
+  expect_mismatch(2, 1, broadcast_of(10, 0), broadcast_of(10, 1));
+}
+TEST(Mismatch, CountOfABroadcast) {
+  expect_mismatch(4, 1, broadcast_of(100, 0), broadcast_of(200, 0));
+  expect_mismatch(2, 0, broadcast_of(100'000, 0), broadcast_of(200'000, 0));
+}
+
+}  // namespace
+}  // namespace tutti::test

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Configuration variables have the effect that their help tells. (Those about meeting, dying and binding: tests/mp.)
+#include <sched.h>
+
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "support/thread_ranks.h"
+
+namespace tutti::test {
+namespace {
+
+using Json = nlohmann::json;
+
+Json query(tutti_comm *comm, const char *what) {
+  std::size_t bytes = 1 << 16;
+  std::string text(bytes, '\0');
+  EXPECT_EQ(tutti_query(comm, what, text.data(), &bytes), TUTTI_SUCCESS) << last_error().text;
+  return Json::parse(text.substr(0, bytes - 1));
+}
+
+tutti_result broadcast(tutti_comm *comm, std::size_t bytes) {
+  std::vector<std::int8_t> buffer(bytes, 1);
+  return tutti_broadcast(buffer.data(), bytes, TUTTI_INT8, 0, comm);
+}
+
+// What rank 0 of two has sent after a broadcast of so many bytes.
+Json sent_after_broadcast(const Variables &variables, std::size_t bytes) {
+  ThreadRanks ranks(2, {.everywhere = variables});
+  EXPECT_TRUE(ranks.up()) << ranks.errors();
+  ranks.each([&](int, tutti_comm *comm) { EXPECT_EQ(broadcast(comm, bytes), TUTTI_SUCCESS) << last_error().text; });
+  return query(ranks[0].comm, "statistics");
+}
+
+double thread_seconds() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+TEST(Variables, EagerBytesIsWhereStagingBegins) {
+  EXPECT_EQ(sent_after_broadcast({{"TUTTI_EAGER_BYTES", "4K"}}, 3000)["chunks_sent"], 0);
+  EXPECT_GT(sent_after_broadcast({{"TUTTI_EAGER_BYTES", "1K"}}, 3000)["chunks_sent"], 0);
+}
+
+TEST(Variables, ChunkBytesIsTheSizeOfAStagedPiece) {
+  const int large = sent_after_broadcast({{"TUTTI_CHUNK_BYTES", "64K"}}, 1 << 20)["chunks_sent"];
+  const int small = sent_after_broadcast({{"TUTTI_CHUNK_BYTES", "8K"}}, 1 << 20)["chunks_sent"];
+  EXPECT_EQ(large, 16);
+  EXPECT_EQ(small, 128);
+}
+
+TEST(Variables, CreditsAreWhatEachPeerIsGranted) {
+  const auto credits = [](const char *setting) {
+    ThreadRanks ranks(2, {.everywhere = {{"TUTTI_CREDITS", setting}}});
+    EXPECT_TRUE(ranks.up()) << ranks.errors();
+    return query(ranks[0].comm, "links")[0]["credits"].get<int>();
+  };
+  EXPECT_EQ(credits("8"), 8);
+  EXPECT_EQ(credits("12"), 12);
+}
+
+TEST(Variables, EarlyBytesBoundsHowFarASenderRunsAhead) {
+  // With a narrow window the receiver has to tell the sender again and again that it may go on.
+  const auto told = [](const char *early) {
+    return sent_after_broadcast({{"TUTTI_EARLY_BYTES", early}}, 4 << 20)["messages_received"].get<int>();
+  };
+  EXPECT_GT(told("4K"), told("1G") + 30);
+}
+
+TEST(Variables, AlgoForcesTheAlgorithm) {
+  const auto messages = [](const char *algorithm) {
+    ThreadRanks ranks(4, {.everywhere = {{"TUTTI_ALGO", algorithm}}});
+    EXPECT_TRUE(ranks.up()) << ranks.errors();
+    ranks.each([](int, tutti_comm *comm) {
+      std::vector<std::int32_t> buffer(8);
+      EXPECT_EQ(tutti_allreduce(TUTTI_IN_PLACE, buffer.data(), 8, TUTTI_INT32, TUTTI_SUM, comm), TUTTI_SUCCESS);
+    });
+    return query(ranks[1].comm, "statistics")["messages_sent"].get<int>();
+  };
+  EXPECT_EQ(messages("allreduce:recursive_doubling"), 2);
+  EXPECT_EQ(messages("allreduce:direct"), 3);
+  EXPECT_EQ(messages("allreduce:ring"), 6);
+}
+
+TEST(Variables, DeviceAndGidIndexChooseWhatIsUsed) {
+  const Variables two = {{"TUTTI_SOFTDEV", "device=soft_a,gids=v2/v2/v2;device=soft_b,gids=v2"}};
+  const auto chosen = [&](Variables variables) {
+    variables.insert(two.begin(), two.end());
+    ThreadRanks ranks(2, {.everywhere = variables});
+    EXPECT_TRUE(ranks.up()) << ranks.errors();
+    std::string names;
+    for (const Json &device : query(ranks[0].comm, "devices"))
+      if (device["chosen"] == true) names += device["name"].get<std::string>() + " ";
+    return names;
+  };
+  EXPECT_EQ(chosen({{"TUTTI_DEVICE", "soft_b"}}), "soft_b ");
+  EXPECT_EQ(chosen({{"TUTTI_DEVICE", "soft_a"}, {"TUTTI_GID_INDEX", "2"}}), "soft_a ");
+  ThreadRanks none(
+      2, {.everywhere = {
+              {"TUTTI_SOFTDEV", two.at("TUTTI_SOFTDEV")}, {"TUTTI_DEVICE", "soft_b"}, {"TUTTI_GID_INDEX", "2"}}});
+  EXPECT_EQ(none[0].result, TUTTI_ERROR_DEVICE) << "soft_b's table has one entry";
+}
+
+TEST(Variables, PinCoreBindsToOneCoreAndOffToNone) {
+  cpu_set_t before;
+  sched_getaffinity(0, sizeof before, &before);
+  if (CPU_COUNT(&before) < 2) return;  // nothing to narrow
+  const auto cpus_during = [](const char *pin) {
+    ::setenv("TUTTI_PIN", pin, 1);
+    tutti_comm *comm = nullptr;
+    EXPECT_EQ(tutti_init(nullptr, nullptr, &comm), TUTTI_SUCCESS);
+    cpu_set_t during;
+    sched_getaffinity(0, sizeof during, &during);
+    EXPECT_EQ(tutti_comm_free(&comm), TUTTI_SUCCESS);
+    ::unsetenv("TUTTI_PIN");
+    return CPU_COUNT(&during);
+  };
+  EXPECT_LT(cpus_during("core"), CPU_COUNT(&before));
+  EXPECT_EQ(cpus_during("off"), CPU_COUNT(&before));
+}
+
+TEST(Variables, SpinIsHowLongAWaiterPolls) {
+  const auto cpu_of_waiting = [](const char *spin) {
+    ThreadRanks ranks(2, {.everywhere = {{"TUTTI_SPIN_US", spin}}});
+    EXPECT_TRUE(ranks.up()) << ranks.errors();
+    double used = 0;
+    ranks.each([&](int rank, tutti_comm *comm) {
+      if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(600));
+      const double before = thread_seconds();
+      EXPECT_EQ(broadcast(comm, 8), TUTTI_SUCCESS);
+      if (rank == 1) used = thread_seconds() - before;
+    });
+    return used;
+  };
+  EXPECT_LT(cpu_of_waiting("0"), 0.1);
+  // Others may take the core meanwhile: far less than the 0.6 s is enough to tell.
+  EXPECT_GT(cpu_of_waiting("5000000"), 0.15);
+}
+
+TEST(Variables, LogSaysMoreOrNothing) {
+  const auto output = [](const char *log) {
+    ::setenv("TUTTI_LOG", log, 1);
+    ::setenv("TUTTI_MISSPELT", "1", 1);
+    testing::internal::CaptureStderr();
+    tutti_comm *comm = nullptr;
+    // The level holds from the first world on; the second one's warning is judged by it.
+    for (int world = 0; world < 2; ++world) {
+      EXPECT_EQ(tutti_init(nullptr, nullptr, &comm), TUTTI_SUCCESS);
+      EXPECT_EQ(tutti_comm_free(&comm), TUTTI_SUCCESS);
+    }
+    ::unsetenv("TUTTI_LOG");
+    ::unsetenv("TUTTI_MISSPELT");
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_NE(output("info").find("1 ranks on 1 hosts"), std::string::npos);
+  EXPECT_EQ(output("off").find("1 ranks on 1 hosts"), std::string::npos);
+}
+
+TEST(Variables, HeartbeatHasToBeMuchShorterThanThePeerTimeout) {
+  ThreadRanks ranks(2, {.everywhere = {{"TUTTI_HEARTBEAT", "30"}, {"TUTTI_PEER_TIMEOUT", "30"}}});
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(ranks[rank].result, TUTTI_ERROR_CONFIG) << ranks[rank].error.text;
+    EXPECT_NE(std::string(ranks[rank].error.text).find("TUTTI_PEER_TIMEOUT"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace tutti::test

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Scenarios of coming and going: worlds made again and again, ranks that end in the middle, signals, idle waits, masks.
+#include <dirent.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+
+#include "rank.h"
+
+namespace mp {
+namespace {
+
+volatile std::sig_atomic_t asked_to_stop = 0;
+volatile std::sig_atomic_t alarms = 0;
+
+void on_signal(int number, void (*handler)(int)) {
+  struct sigaction action = {};
+  action.sa_handler = handler;  // without SA_RESTART: system calls are interrupted
+  sigaction(number, &action, nullptr);
+}
+
+// What a program does that outlives the others: it saves its work, then ends with a status of its own.
+int survive(tutti_comm *world) {
+  const tutti_error error = last_error();
+  const std::string line =
+      std::string(tutti_result_name(error.result)) + " " + std::to_string(error.peer) + " " + error.text;
+  if (const char *folder = std::getenv("MP_FOLDER"))
+    std::ofstream(std::string(folder) + "/survivor." + std::to_string(getpid())) << line << "\n";
+  tell("survivor " + line);
+  if (world != nullptr) MP_OK(tutti_comm_free(&world));
+  return error.result == TUTTI_ERROR_PEER ? kPeerGone : world == nullptr ? kUnstarted : kFailed;
+}
+
+int entries(const char *folder) {
+  int count = 0;
+  DIR *listing = opendir(folder);
+  while (readdir(listing) != nullptr) ++count;
+  closedir(listing);
+  return count;
+}
+
+double cpu_seconds() {
+  timespec now;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+tutti_result sum_of_ones(tutti_comm *world, std::vector<double> &buffer) {
+  for (double &element : buffer) element = 1;
+  const tutti_result result =
+      tutti_allreduce(TUTTI_IN_PLACE, buffer.data(), buffer.size(), TUTTI_DOUBLE, TUTTI_SUM, world);
+  if (result == TUTTI_SUCCESS)
+    for (const double element : buffer) MP_CHECK(element == size_of(world), "got " + std::to_string(element));
+  return result;
+}
+
+}  // namespace
+
+// again TIMES: worlds one after the other in one process leave neither descriptors nor threads behind.
+int again(const Arguments &arguments) {
+  int descriptors = 0, threads = 0;
+  std::vector<double> buffer(1);
+  const int times = std::stoi(arguments.at(0));
+  for (int i = 0; i < times; ++i) {
+    tutti_comm *world = nullptr;
+    MP_OK(start(&world));
+    MP_OK(sum_of_ones(world, buffer));
+    MP_OK(tutti_comm_free(&world));
+    if (i == 0) descriptors = entries("/proc/self/fd"), threads = entries("/proc/self/task");
+  }
+  MP_CHECK(entries("/proc/self/fd") == descriptors, std::to_string(entries("/proc/self/fd")) + " descriptors");
+  MP_CHECK(entries("/proc/self/task") == threads, std::to_string(entries("/proc/self/task")) + " threads");
+  return 0;
+}
+
+// loop COUNT: collectives until SIGUSR1 reaches rank 0, or until an error.
+int loop(const Arguments &arguments) {
+  on_signal(SIGUSR1, [](int) { asked_to_stop = 1; });
+  tell("start");
+  tutti_comm *world = nullptr;
+  if (start(&world) != TUTTI_SUCCESS) return survive(nullptr);
+  const int rank = rank_of(world);
+  std::vector<double> buffer(std::stoul(arguments.at(0)));
+  tell("ready");
+  for (std::int32_t go = 1; go != 0;) {
+    if (rank == 0) go = asked_to_stop == 0;
+    if (tutti_broadcast(&go, 1, TUTTI_INT32, 0, world) != TUTTI_SUCCESS) return survive(world);
+    if (sum_of_ones(world, buffer) != TUTTI_SUCCESS) return survive(world);
+  }
+  if (tutti_comm_free(&world) != TUTTI_SUCCESS) return survive(nullptr);
+  return 0;
+}
+
+// leave HOW RANK: that rank ends without a word, killed or by exit(0), between calls or instead of finalizing.
+int leave(const Arguments &arguments) {
+  const std::string how = arguments.at(0);
+  const int who = std::stoi(arguments.at(1));
+  tutti_comm *world = nullptr;
+  if (start(&world) != TUTTI_SUCCESS) return survive(nullptr);
+  std::vector<double> buffer(1000);
+  MP_OK(sum_of_ones(world, buffer));
+  if (rank_of(world) == who && how == "exit") std::exit(0);
+  if (rank_of(world) == who) raise(SIGKILL);
+  if (how == "finalize") return tutti_comm_free(&world) == TUTTI_SUCCESS ? 0 : survive(nullptr);
+  // The dead rank's last messages may still complete a call or two.
+  for (int i = 0; i < 1'000'000; ++i)
+    if (sum_of_ones(world, buffer) != TUTTI_SUCCESS) return survive(world);
+  return kWrong;
+}
+
+// storm: a signal every millisecond, all along.
+int storm(const Arguments &) {
+  on_signal(SIGALRM, [](int) { alarms = alarms + 1; });
+  const itimerval every = {{0, 1000}, {0, 1000}};
+  setitimer(ITIMER_REAL, &every, nullptr);
+  std::vector<double> buffer(50'000);
+  for (int i = 0; i < 3; ++i) {
+    tutti_comm *world = nullptr;
+    MP_OK(start(&world));
+    for (int call = 0; call < 20; ++call) MP_OK(sum_of_ones(world, buffer));
+    MP_OK(tutti_comm_free(&world));
+  }
+  MP_CHECK(alarms > 0, "the timer never fired");
+  return 0;
+}
+
+// idle SECONDS: all wait for rank 0, which sleeps; a waiter takes less than 5 % of a core once it is parked.
+int idle(const Arguments &arguments) {
+  const int seconds = std::stoi(arguments.at(0));
+  tutti_comm *world = nullptr;
+  MP_OK(start(&world));
+  std::vector<double> buffer(1);
+  MP_OK(sum_of_ones(world, buffer));
+  const double before = cpu_seconds();
+  if (rank_of(world) == 0) {
+    timespec rest = {seconds, 0};
+    while (nanosleep(&rest, &rest) != 0) {
+    }
+  }
+  MP_OK(sum_of_ones(world, buffer));
+  const double used = cpu_seconds() - before;
+  MP_CHECK(used < 0.05 * seconds,
+           "waiting " + std::to_string(seconds) + " s took " + std::to_string(used) + " s of CPU");
+  MP_OK(tutti_comm_free(&world));
+  return 0;
+}
+
+// mask: the caller's affinity is as before once the world is gone, and never leaves what was allowed.
+int mask(const Arguments &) {
+  cpu_set_t before, during, after, common;
+  sched_getaffinity(0, sizeof before, &before);
+  tutti_comm *world = nullptr;
+  MP_OK(start(&world));
+  std::vector<double> buffer(10'000);
+  MP_OK(sum_of_ones(world, buffer));
+  sched_getaffinity(0, sizeof during, &during);
+  MP_OK(tutti_comm_free(&world));
+  sched_getaffinity(0, sizeof after, &after);
+  CPU_AND(&common, &during, &before);
+  MP_CHECK(CPU_EQUAL(&before, &after), "the mask changed");
+  MP_CHECK(CPU_COUNT(&during) > 0 && CPU_EQUAL(&common, &during), "bound outside the allowed CPUs");
+  return 0;
+}
+
+}  // namespace mp

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Hosts and launches as they are found: low limits, tiny /dev/shm, no RDMA library, one CPU, signals, late ranks.
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdio>
+
+#include "job.h"
+#include "leftovers.h"
+
+namespace tutti::test {
+namespace {
+
+struct Outcome {
+  int status = -1;
+  std::string output;  // standard output and error together
+};
+
+Outcome shell(const std::string &command) {
+  FILE *stream = ::popen(("( " + command + " ) 2>&1").c_str(), "r");
+  Outcome outcome;
+  std::array<char, 4096> buffer;
+  while (const std::size_t got = ::fread(buffer.data(), 1, buffer.size(), stream))
+    outcome.output.append(buffer.data(), got);
+  const int status = ::pclose(stream);
+  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return outcome;
+}
+
+std::string ranks(int count, const std::string &scenario) {
+  return fmt::format("{} -n {} {} {}", TUTTI_RUN, count, MP_RANK, scenario);
+}
+
+// In namespaces of its own, as root or as a user.
+std::string in_own_mounts(const std::string &script) {
+  return fmt::format("unshare {} sh -ec '{}'", ::geteuid() == 0 ? "-m" : "-rm", script);
+}
+
+void expect_silent_success(const std::string &command) {
+  const Outcome outcome = shell(command);
+  EXPECT_EQ(outcome.status, 0) << command;
+  EXPECT_EQ(outcome.output, "") << command;
+}
+
+TEST(Mess, case_10_ALowMemlockLimitIsOfNoConcernWithoutANic) {
+  expect_silent_success("ulimit -l 64; " + ranks(4, "again 2"));
+}
+
+TEST(Mess, case_11_WithoutANicNothingIsPrinted) { expect_silent_success(ranks(4, "again 1")); }
+
+TEST(Mess, case_11_WithoutLibibverbsNothingIsPrinted) {
+  // An empty file in place of each copy of the library: loading it fails as loading a missing one does.
+  const std::string hide =
+      "for f in $(ldconfig -p | sed -n \"s/.*libibverbs.so.* => //p\"); do mount --bind /dev/null $(readlink -f $f); "
+      "done; ";
+  expect_silent_success(in_own_mounts(hide + ranks(4, "again 1")));
+  const Outcome named = shell("TUTTI_DEVICE=mlx5_0 " + in_own_mounts(hide + ranks(2, "again 1")));
+  EXPECT_NE(named.status, 0);
+  EXPECT_NE(named.output.find("mlx5_0"), std::string::npos) << named.output;
+}
+
+TEST(Mess, case_22_ATinyDevShmIsEnough) {
+  for (const char *size : {"1M", "8M"})
+    expect_silent_success(
+        in_own_mounts(fmt::format("mount -t tmpfs -o size={} none /dev/shm; {}", size, ranks(8, "again 2"))));
+}
+
+TEST(Mess, case_30_AStormOfSignalsDisturbsNobody) { expect_silent_success(ranks(4, "storm")); }
+
+TEST(Mess, case_30_AThousandWorldsInOneProcess) { expect_silent_success(fmt::format("{} again 1000", MP_RANK)); }
+
+TEST(Mess, case_30_ManyWorldsOfSeveralRanks) {
+  // One after the other at the same meeting point.
+  expect_silent_success(ranks(3, "again 30"));
+}
+
+TEST(Mess, case_32_AMissingRankIsNamedWithinTheLimit) {
+  Job job(1, {MP_RANK, "loop", "1"}, {{"WORLD_SIZE", "3"}, {"TUTTI_INIT_TIMEOUT", "2"}});
+  EXPECT_EQ(job.wait(0, 2 + 2), 4) << job.text(0);
+  EXPECT_NE(job.text(0).find("survivor timeout"), std::string::npos) << job.text(0);
+  EXPECT_NE(job.text(0).find("ranks 1 and 2"), std::string::npos) << job.text(0);
+}
+
+TEST(Mess, case_32_WithoutTheRootTheOthersNameIt) {
+  Job job(1, {MP_RANK, "loop", "1"}, {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"TUTTI_INIT_TIMEOUT", "2"}});
+  EXPECT_EQ(job.wait(0, 2 + 2), 4) << job.text(0);
+  EXPECT_NE(job.text(0).find("rank 0"), std::string::npos) << job.text(0);
+}
+
+TEST(Mess, case_35_WaitersSleep) { expect_silent_success(ranks(4, "idle 3")); }
+
+TEST(Mess, case_36_OneCpuIsEnough) { expect_silent_success("taskset -c 1 " + ranks(4, "mask")); }
+
+TEST(Mess, case_36_TheCallersMaskComesBack) {
+  for (const char *pin : {"auto", "core", "off"})
+    expect_silent_success(fmt::format("TUTTI_PIN={} {}", pin, ranks(2, "mask")));
+}
+
+TEST(Mess, TheKeyCanComeFromAFileAndHasToBeTheSame) {
+  const std::string right = testing::TempDir() + fmt::format("/key.{}", ::getpid());
+  ASSERT_EQ(shell(fmt::format("umask 077; echo a secret of the job alone > {}", right)).status, 0);
+  Job job(2, {MP_RANK, "again", "1"}, {{"TUTTI_JOB_KEY", ""}, {"TUTTI_JOB_KEY_FILE", right}});
+  for (int rank = 0; rank < 2; ++rank) EXPECT_EQ(job.wait(rank, 20), 0) << job.text(rank);
+  ::unlink(right.c_str());
+  Job without(1, {MP_RANK, "loop", "1"}, {{"TUTTI_JOB_KEY", ""}, {"TUTTI_JOB_KEY_FILE", right}, {"WORLD_SIZE", "2"}});
+  EXPECT_EQ(without.wait(0, 20), 4) << without.text(0);
+  EXPECT_NE(without.text(0).find(right), std::string::npos) << without.text(0);
+}
+
+}  // namespace
+}  // namespace tutti::test

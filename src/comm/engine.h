@@ -42,8 +42,8 @@ class Engine {
   void add(Communicator &communicator);
   void remove(Communicator &communicator);
 
-  // Polls once and delivers; the number of arrivals, at most `most` (what is fetched beyond what the running calls can use has
-  // to be copied aside). Never blocks.
+  // Polls once and delivers; the number of arrivals, at most `most` (what is fetched beyond what the running calls can
+  // use has to be copied aside). Never blocks.
   int progress(std::size_t most = kBatch);
   // Runs one call to its end.
   Result<> run(Communicator &communicator, const Call &call);

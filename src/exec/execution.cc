@@ -165,10 +165,9 @@ void Execution::advance_send(std::uint32_t step, std::uint64_t limit) {
     if (limit - runs_[step].done < bytes) return;  // the rest of the piece is not ready
     // The end of a staged transfer: its pieces may hold memory until they are acknowledged.
     const bool last = runs_[step].done + bytes == runs_[step].total && mesh_.is_cut(runs_[step].total);
-    const mesh::Sent sent =
-        windows_.open(plan_step.step.peer)
-            ? mesh_.send(plan_step.step.peer, binding_.stream, {data + runs_[step].done, bytes}, last)
-            : mesh::Sent{};
+    const mesh::Sent sent = windows_.open(plan_step.step.peer) ? mesh_.send(plan_step.step.peer, binding_.stream,
+                                                                            {data + runs_[step].done, bytes}, last)
+                                                               : mesh::Sent{};
     if (!sent.accepted) {
       blocked_ = true;
       blocked_sends_.push_back(step);

@@ -5,7 +5,8 @@
 // finished.
 //
 // Invariants
-// - a run's `released` is how many bytes of step s others may rely on: for a send, bytes that no replay can need any more.
+// - a run's `released` is how many bytes of step s others may rely on: for a send, bytes that no replay can need any
+// more.
 // - An arrival is consumed in order, by the step that it matches; until then it stays in its receive buffer, or, once
 //   its peer has used up half of what it may use, in memory of the execution's own (so that a stream can stop only
 //   itself).
@@ -118,8 +119,8 @@ class Execution {
   Binding binding_;
   std::vector<std::byte> scratch_;
   std::uint64_t base_elements_ = 0, larger_blocks_ = 0;  // of the even partition
-  std::vector<Run> runs_;  // by step
-  std::vector<std::uint32_t> ready_;  // a ring of steps that may be able to go on
+  std::vector<Run> runs_;                                // by step
+  std::vector<std::uint32_t> ready_;                     // a ring of steps that may be able to go on
   std::uint32_t ready_head_ = 0, ready_tail_ = 0, ready_mask_ = 0;
   std::vector<std::uint32_t> blocked_sends_;
   std::vector<Peer> peers_;

@@ -116,8 +116,8 @@ TUTTI_API tutti_result tutti_init(const tutti_bootstrap *bootstrap, const tutti_
                                   tutti_comm **world) TUTTI_NOEXCEPT;
 
 /* Frees a communicator and sets *comm to null. Collective. Freeing the world finalizes: all its memory, threads and
- * connections go; any later use of the handle is TUTTI_ERROR_COMM. Should a rank die or leave before all have come here,
- * the error says so, and everything is freed all the same. */
+ * connections go; any later use of the handle is TUTTI_ERROR_COMM. Should a rank die or leave before all have come
+ * here, the error says so, and everything is freed all the same. */
 TUTTI_API tutti_result tutti_comm_free(tutti_comm **comm) TUTTI_NOEXCEPT;
 
 /* Ends all traffic of this process's world with TUTTI_ERROR_ABORTED, here and now; peers see this rank leave

@@ -123,6 +123,7 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   const auto connect = [&]() -> Result<Done> {
     TUTTI_TRY(mesh_, bringup->connect(announcements));
     std::vector<control::Address> addresses;
+    addresses.reserve(offers.size());
     for (const Offer &other : offers) addresses.push_back(other.control);
     TUTTI_TRY(control_->connect(addresses, deadline));
     return Done{};

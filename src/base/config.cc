@@ -243,7 +243,8 @@ Result<Config> read_config(const Environment &environment, std::vector<std::stri
   }
   for (const auto &[name, value] : environment) {
     if (!name.starts_with("TUTTI_")) continue;
-    const bool known = std::ranges::any_of(table(), [&](const Variable &variable) { return name == variable.name; });
+    const bool known =
+        std::ranges::any_of(table(), [&name = name](const Variable &variable) { return name == variable.name; });
     if (!known && unknown != nullptr) unknown->push_back(unknown_text(name));
   }
   return config;

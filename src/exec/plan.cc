@@ -117,7 +117,8 @@ Plan Plan::compile(const collectives::Schedule &schedule, int ranks, bool in_pla
 
   for (std::size_t i = 0; i < followers.size(); ++i) {
     std::ranges::sort(followers[i]);
-    followers[i].erase(std::ranges::unique(followers[i]).begin(), followers[i].end());
+    // Not ranges::unique: clang 14, and so clang-tidy, cannot read libstdc++ 12's subrange.
+    followers[i].erase(std::unique(followers[i].begin(), followers[i].end()), followers[i].end());
     plan.steps_[i].first_successor = static_cast<std::uint32_t>(plan.successors_.size());
     plan.steps_[i].successors = static_cast<std::uint32_t>(followers[i].size());
     plan.successors_.insert(plan.successors_.end(), followers[i].begin(), followers[i].end());

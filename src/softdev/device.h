@@ -194,7 +194,7 @@ struct Watch {
 struct Cq : ibv_cq {
   std::vector<Watch> watches;  // QPs that receive here
   std::uint32_t last = 0;      // polling starts at the QP that last delivered
-  std::uint32_t polls = 0;             // so far
+  std::uint32_t polls = 0;     // so far
   std::uint32_t streak = 0;
   std::uint32_t since_attention = 0;
   std::vector<Qp *> attention;  // QPs whose sends need looking after

@@ -191,8 +191,8 @@ inline int receive(Watch &watched, int capacity, ibv_wc *wc) {
       count += more;
     }
   }
-  // Two polls in a row that found something: a stream, whose next cells are likely to be there already. Where the sender is
-  // not ahead, fetching a line before it is written would only take it away from the writer.
+  // Two polls in a row that found something: a stream, whose next cells are likely to be there already. Where the
+  // sender is not ahead, fetching a line before it is written would only take it away from the writer.
   Cq &cq = *static_cast<Cq *>(qp.recv_cq);
   if (cq.polls - qp.received_at_poll <= 1) {
     __builtin_prefetch(&qp.cells[(qp.receive_next + 2) % kCells]);

@@ -76,8 +76,8 @@ TUTTI_HOT void publish_cell(Qp &qp, Cell &cell, std::uint32_t bytes, CellKind ki
   // The reverse ring's count rides along.
   store_release(cell.header, make_header(qp.send_next, qp.receive_next, bytes, kind, flags));
   ++qp.send_next;
-  // Own a line some messages before it is needed: stores drain in order, so in a stream each would wait for its line. The
-  // last reader is long done with it.
+  // Own a line some messages before it is needed: stores drain in order, so in a stream each would wait for its line.
+  // The last reader is long done with it.
   constexpr std::uint64_t kAhead = 4;
   __builtin_prefetch(&qp.peer_cells[(qp.send_next + kAhead) % kCells], 1);
 }

@@ -10,8 +10,8 @@
 namespace tutti::comm {
 
 Inbox::~Inbox() {
-  for (const std::vector<exec::Arrival> &bucket : buckets_)
-    for (const exec::Arrival &arrival : bucket) pool_.give(arrival.own);
+  for (const Bucket &bucket : buckets_)
+    for (std::uint32_t i = bucket.first; i != kNone; i = nodes_[i].next) pool_.give(nodes_[i].arrival.own);
 }
 
 void Inbox::put(const mesh::Record &record) {
@@ -22,14 +22,22 @@ void Inbox::put(const mesh::Record &record) {
   exec::Arrival arrival = {.record = record, .own = pool_.take(record.bytes)};
   std::memcpy(arrival.own, record.payload, record.bytes);
   arrival.record.payload = arrival.own;
-  bucket_of(record.stream.call).push_back(arrival);
+  if (free_ == kNone) {
+    free_ = static_cast<std::uint32_t>(nodes_.size());
+    nodes_.emplace_back();
+  }
+  const std::uint32_t node = std::exchange(free_, nodes_[free_].next);
+  nodes_[node] = {arrival, kNone};
+  Bucket &bucket = bucket_of(record.stream.call);
+  (bucket.first == kNone ? bucket.first : nodes_[bucket.last].next) = node;
+  bucket.last = node;
   ++count_;
 }
 
 void Inbox::grow(std::uint32_t distance) {
-  std::vector<std::vector<exec::Arrival>> old(std::bit_ceil(std::size_t{distance} + 1));
+  std::vector<Bucket> old(std::bit_ceil(std::size_t{distance} + 1));
   std::swap(old, buckets_);
-  for (std::uint32_t i = 0; i < old.size(); ++i) bucket_of(next_ + i) = std::move(old[(next_ + i) & (old.size() - 1)]);
+  for (std::uint32_t i = 0; i < old.size(); ++i) bucket_of(next_ + i) = old[(next_ + i) & (old.size() - 1)];
 }
 
 }  // namespace tutti::comm

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "exec/execution.h"
@@ -31,19 +32,33 @@ class Inbox {
   void take(std::uint32_t call, Receiver &&receiver) {
     next_ = call + 1;
     if (empty()) return;
-    std::vector<exec::Arrival> &bucket = bucket_of(call);
-    for (const exec::Arrival &arrival : bucket) receiver(arrival);
-    count_ -= bucket.size();
-    bucket.clear();
+    const Bucket bucket = std::exchange(bucket_of(call), Bucket{});
+    for (std::uint32_t i = bucket.first; i != kNone;) {
+      receiver(nodes_[i].arrival);
+      const std::uint32_t following = std::exchange(nodes_[i].next, free_);
+      free_ = std::exchange(i, following);
+      --count_;
+    }
   }
 
  private:
+  static constexpr std::uint32_t kNone = UINT32_MAX;
   static constexpr std::size_t kFirstBuckets = 16;  // a power of two
-  std::vector<exec::Arrival> &bucket_of(std::uint32_t call) { return buckets_[call & (buckets_.size() - 1)]; }
+  struct Node {
+    exec::Arrival arrival;
+    std::uint32_t next = kNone;
+  };
+  // The arrivals of one call: a list through the nodes.
+  struct Bucket {
+    std::uint32_t first = kNone, last = kNone;
+  };
+  Bucket &bucket_of(std::uint32_t call) { return buckets_[call & (buckets_.size() - 1)]; }
   void grow(std::uint32_t distance);
 
   exec::Pool &pool_;
-  std::vector<std::vector<exec::Arrival>> buckets_;
+  std::vector<Node> nodes_;
+  std::uint32_t free_ = kNone;  // a list of nodes, too
+  std::vector<Bucket> buckets_;
   std::uint32_t next_ = 0;  // the first call that is not yet taken
   std::size_t count_ = 0;
 };

@@ -81,7 +81,7 @@ bool Mesh::post_eager(Peer &peer, const Stream &stream, link::Class message_clas
   header->call = stream.call;
   header->signature = stream.signature;
   peer.link.stamp(*header, message_class, kind);
-  std::memcpy(slot + sizeof(link::Header), data.data(), data.size());
+  if (!data.empty()) std::memcpy(slot + sizeof(link::Header), data.data(), data.size());
   const auto bytes = static_cast<std::uint32_t>(sizeof(link::Header) + data.size());
   peer.pieces[0] = {reinterpret_cast<std::uint64_t>(slot), bytes, peer.rail->slots.lkey()};
   ibv_send_wr &request = peer.request;

@@ -151,7 +151,7 @@ class Mesh {
   std::size_t eager_bytes_ = 0, chunk_bytes_ = 0, chunk_stride_ = 0;
   link::Limits limits_;
   std::size_t refill_batch_ = 1;  // spent receive buffers that are posted again together while traffic flows
-  std::size_t first_rail_ = 0;  // the one that the next poll begins with
+  std::size_t first_rail_ = 0;    // the one that the next poll begins with
   std::vector<std::unique_ptr<Rail>> rails_;
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null for this rank
   std::vector<Peer *> grants_due_;            // peers that may have to be told their grants

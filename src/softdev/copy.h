@@ -83,9 +83,22 @@ inline void copy_stream(std::byte *to, const void *from, std::size_t bytes) {
   std::memcpy(to, from, bytes);
 }
 
+// Whole aligned words, each by one store: peers may watch a few words that are written again and again, as they may on
+// real devices, and must never see half of one.
+inline bool copy_words(std::byte *to, const void *from, std::size_t bytes) {
+  constexpr std::size_t kWord = sizeof(std::uint64_t), kMostBytes = 64;
+  if (bytes > kMostBytes || bytes % kWord != 0 || reinterpret_cast<std::uintptr_t>(to) % kWord != 0) return false;
+  for (std::size_t at = 0; at < bytes; at += kWord) {
+    std::uint64_t word;
+    std::memcpy(&word, static_cast<const std::byte *>(from) + at, kWord);
+    __atomic_store_n(reinterpret_cast<std::uint64_t *>(to + at), word, __ATOMIC_RELEASE);
+  }
+  return true;
+}
+
 inline void copy_to_peer(std::byte *to, const void *from, std::size_t bytes) {
   if (bytes >= kStreamBytes) copy_stream(to, from, bytes);
-  else std::memcpy(to, from, bytes);
+  else if (!copy_words(to, from, bytes)) std::memcpy(to, from, bytes);
 }
 
 inline void copy_fence() {

@@ -21,6 +21,15 @@ std::vector<std::size_t> counts(int ranks) {
   return {0, 1, p - 1, p, p + 1, 1000, 5000, 100'003, 700'001};
 }
 
+// ThreadSanitizer looks at every byte: the paths are the same with less of them.
+std::size_t largest(int ranks) {
+#if defined(__SANITIZE_THREAD__)
+  return ranks > 4 ? 5000 : 100'003;
+#else
+  return ranks > 8 ? 100'003 : 700'001;
+#endif
+}
+
 std::int64_t element(int rank, std::size_t i) { return static_cast<std::int64_t>(i * 7 + 3) * (rank + 1); }
 
 void check_allreduce(Rank &rank, std::size_t count, bool in_place) {
@@ -74,7 +83,7 @@ TEST_P(EveryAlgorithm, GivesTheRightResultForEveryCount) {
     ASSERT_TRUE(world) << world.error().text;
     on_each(*world, [&](Rank &rank) {
       for (const std::size_t count : counts(ranks)) {
-        if (ranks > 8 && count > 100'003) continue;
+        if (count > largest(ranks)) continue;
         if (allreduce) {
           check_allreduce(rank, count, false);
           check_allreduce(rank, count, true);

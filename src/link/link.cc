@@ -47,7 +47,7 @@ Limits limits_for(const LimitInputs &inputs) {
   if (inputs.credits_setting > 0)
     limits.credits[0] = static_cast<std::uint16_t>(std::max(kMinCredits, inputs.credits_setting));
   const std::int64_t peers = std::max(1, inputs.ranks - 1);
-  const std::int64_t packets = (inputs.message_bytes + inputs.packet_bytes - 1) / inputs.packet_bytes;
+  const std::int64_t packets = (inputs.message_bytes - 1) / inputs.packet_bytes + 1;
   // One message's worth is lost where the wire's ring wraps around.
   const std::int64_t on_wire = std::min(inputs.wire_bytes / round_up_to_line(inputs.message_bytes) - 1,
                                         inputs.wire_packets / std::max<std::int64_t>(1, packets));

@@ -132,6 +132,10 @@ inline Push push_send(Qp &qp, SendEntry &send, PendingSend &work, const ibv_sge 
       const std::uint64_t place = ring_place(qp.send_position, bytes);
       gather(qp.peer_bytes + (place & (kRingBytes - 1)), sges, work.pushed, bytes, false);
       qp.send_position = place + bytes;
+      // As for the cells: own the first lines of the messages to come, as long as those are few.
+      constexpr std::uint32_t kFewBytes = 256;
+      if (bytes <= kFewBytes)
+        __builtin_prefetch(qp.peer_bytes + ((qp.send_position + 4ull * ((bytes + 63) & ~63u)) & (kRingBytes - 1)), 1);
     } else {
       gather(reinterpret_cast<std::byte *>(cell.payload) + imm_bytes, sges, work.pushed, bytes, false);
     }

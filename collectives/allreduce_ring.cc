@@ -41,9 +41,7 @@ Algorithm allreduce_ring() {
           .radices = {0},
           .supports = supports_all,
           .build = build,
-          .volume_blocks = [](const Parameters &parameters) -> std::uint64_t {
-            return 2 * std::uint64_t(parameters.ranks) * (parameters.ranks - 1);
-          }};
+          .volume_blocks = reduce_scatter_allgather_blocks};
 }
 
 }  // namespace tutti::collectives

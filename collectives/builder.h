@@ -71,6 +71,11 @@ inline Schedule allreduce_alone(const Parameters &parameters) {
 
 inline bool supports_all(const Parameters &) { return true; }
 
+// Reduce-scatter and allgather each send every rank's p - 1 other blocks once.
+inline std::uint64_t reduce_scatter_allgather_blocks(const Parameters &parameters) {
+  return 2 * std::uint64_t(parameters.ranks) * (parameters.ranks - 1);
+}
+
 // Where an allreduce's own contribution is read from.
 inline Buffer own_buffer(const Parameters &parameters) { return parameters.in_place ? Buffer::output : Buffer::input; }
 

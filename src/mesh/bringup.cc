@@ -101,7 +101,6 @@ Result<Rail *> Bringup::rail_for(const verbs::PortOffer &port) {
   rail->device = verbs::find_device(options_.devices, port);
   if (rail->device == nullptr) return fail(Code::device, "{} is gone since it was offered", verbs::offer_name(port));
   rail->copies_at_post = port.software();
-  rail->index = static_cast<std::uint8_t>(mesh_->rails_.size());
   mesh_->rails_.push_back(std::move(rail));
   return mesh_->rails_.back().get();
 }

@@ -28,6 +28,16 @@ std::uint64_t send_id(std::uint32_t entries, std::int32_t rank) {
   return static_cast<std::uint64_t>(entries) << 32 | static_cast<std::uint32_t>(rank);
 }
 
+// The stream's part of a header that is built at `at`; the link stamps the rest.
+link::Header &begin_header(std::byte *at, const Stream &stream, std::uint8_t flags) {
+  auto &header = *reinterpret_cast<link::Header *>(at);
+  header.flags = flags;
+  header.communicator = stream.communicator;
+  header.call = stream.call;
+  header.signature = stream.signature;
+  return header;
+}
+
 }  // namespace
 
 Mesh::Mesh() = default;
@@ -75,12 +85,8 @@ bool Mesh::post_eager(Peer &peer, const Stream &stream, link::Class message_clas
                       std::span<const std::byte> data) {
   std::byte *slot =
       peer.slots + static_cast<std::size_t>(peer.link.next_sequence() & peer.slot_mask) * peer.slot_stride;
-  auto *header = reinterpret_cast<link::Header *>(slot);
-  header->flags = flags;
-  header->communicator = stream.communicator;
-  header->call = stream.call;
-  header->signature = stream.signature;
-  peer.link.stamp(*header, message_class, kind);
+  link::Header &header = begin_header(slot, stream, flags);
+  peer.link.stamp(header, message_class, kind);
   if (!data.empty()) std::memcpy(slot + sizeof(link::Header), data.data(), data.size());
   const auto bytes = static_cast<std::uint32_t>(sizeof(link::Header) + data.size());
   peer.pieces[0] = {reinterpret_cast<std::uint64_t>(slot), bytes, peer.rail->slots.lkey()};
@@ -118,14 +124,10 @@ Sent Mesh::post_chunk(Peer &peer, const Stream &stream, std::span<const std::byt
   std::byte *bounce = holds ? nullptr : peer.bounce + chunk * chunk_stride_;
   std::byte *front = holds ? peer.slots + static_cast<std::size_t>(sequence & peer.slot_mask) * peer.slot_stride
                            : bounce + kChunkHeaderOffset;
-  auto *header = reinterpret_cast<link::Header *>(front);
-  header->flags = flags;
-  header->communicator = stream.communicator;
-  header->call = stream.call;
-  header->signature = stream.signature;
+  link::Header &header = begin_header(front, stream, flags);
   ibv_send_wr &request = peer.request;
   request.imm_data = htonl(peer.link.next_chunk());
-  peer.link.stamp(*header, link::Class::collective, link::Kind::data);
+  peer.link.stamp(header, link::Class::collective, link::Kind::data);
   peer.link.take_chunk();
   if (holds) {
     peer.pieces[0] = {reinterpret_cast<std::uint64_t>(front), sizeof(link::Header), peer.rail->slots.lkey()};
@@ -305,8 +307,7 @@ bool Mesh::take_receive(Rail &rail, const ibv_wc &completion, Record &record) {
             .peer = peer->rank,
             .stream = {header.communicator, header.call, header.signature},
             .kind = header.kind(),
-            .buffer = chunked ? -1 - static_cast<std::int32_t>(chunk) : static_cast<std::int32_t>(buffer),
-            .rail = rail.index};
+            .buffer = chunked ? -1 - static_cast<std::int32_t>(chunk) : static_cast<std::int32_t>(buffer)};
   return true;
 }
 

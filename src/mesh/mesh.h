@@ -44,7 +44,6 @@ struct Record {
   Stream stream;
   link::Kind kind = link::Kind::data;
   std::int32_t buffer = 0;  // index of the receive buffer; negative: staging chunk -1 - buffer
-  std::uint8_t rail = 0;
 };
 
 // The first thing that went wrong on a link: later failures only follow from it.

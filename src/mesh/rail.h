@@ -47,7 +47,6 @@ struct Rail {
 
   const verbs::Device *device = nullptr;  // opened before the mesh, closed after it
   verbs::PortOffer port;
-  std::uint8_t index = 0;
   bool copies_at_post = false;  // the device takes the data of any memory without a local key (the software device)
   verbs::PdHandle pd;
   verbs::CompChannelHandle channel;

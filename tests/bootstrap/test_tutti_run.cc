@@ -18,25 +18,15 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "support/shell.h"
 
 namespace {
 
-struct Outcome {
-  int status = -1;
-  std::string output;  // standard output and error together
-};
+using tutti::test::Outcome;
 
-// Through a shell: `arguments` is quoted for it.
+// `arguments` is quoted for the shell.
 Outcome tutti_run(const std::string &arguments) {
-  const std::string command = fmt::format("{} {} 2>&1", TUTTI_RUN, arguments);
-  FILE *stream = ::popen(command.c_str(), "r");
-  Outcome outcome;
-  std::array<char, 4096> buffer;
-  while (const std::size_t got = ::fread(buffer.data(), 1, buffer.size(), stream))
-    outcome.output.append(buffer.data(), got);
-  const int status = ::pclose(stream);
-  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return outcome;
+  return tutti::test::shell(fmt::format("{} {}", TUTTI_RUN, arguments));
 }
 
 std::multiset<std::string> lines_of(const std::string &text) {

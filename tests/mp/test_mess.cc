@@ -8,25 +8,10 @@
 
 #include "job.h"
 #include "leftovers.h"
+#include "support/shell.h"
 
 namespace tutti::test {
 namespace {
-
-struct Outcome {
-  int status = -1;
-  std::string output;  // standard output and error together
-};
-
-Outcome shell(const std::string &command) {
-  FILE *stream = ::popen(("( " + command + " ) 2>&1").c_str(), "r");
-  Outcome outcome;
-  std::array<char, 4096> buffer;
-  while (const std::size_t got = ::fread(buffer.data(), 1, buffer.size(), stream))
-    outcome.output.append(buffer.data(), got);
-  const int status = ::pclose(stream);
-  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return outcome;
-}
 
 std::string ranks(int count, const std::string &scenario) {
   return fmt::format("{} -n {} {} {}", TUTTI_RUN, count, MP_RANK, scenario);

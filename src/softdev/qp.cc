@@ -319,6 +319,7 @@ ibv_qp *create_qp(ibv_pd *handle, ibv_qp_init_attr *attributes) {
   qp->qp_num = qp->handle = (number | static_cast<std::uint32_t>(context.qp_generation[number]++) << 17) & 0xffffff;
   qp->slot = &context.self->header().qps[number];
   qp->busy = load(qp->slot->busy);
+  store(qp->slot->pd, pd.number);
   publish_state(*qp, false);
   add_to_cqs(*qp);
   context.by_slot[number] = qp;

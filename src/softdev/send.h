@@ -154,7 +154,8 @@ inline const MrSlot *remote_range(Qp &qp, std::uint32_t rkey, std::uint64_t addr
   if (load_acquire(mr.key) != rkey) return nullptr;
   const std::uint64_t offset = address - load(mr.address);
   const bool inside = offset <= load(mr.length) && length <= load(mr.length) - offset;
-  return inside && (load(mr.access) & static_cast<std::uint32_t>(access)) != 0 ? &mr : nullptr;
+  const bool allowed = (load(mr.access) & static_cast<std::uint32_t>(access)) != 0 && load(mr.pd) == load(qp.peer_slot->pd);
+  return inside && allowed ? &mr : nullptr;
 }
 
 // Remote memory as this process sees it; null where it does not.

@@ -85,6 +85,7 @@ struct alignas(64) QpSlot {
   std::uint32_t rq_psn;
   std::uint16_t access;
   std::uint8_t rnr_retry;
+  std::uint16_t pkey;
   std::uint8_t dest_gid[16];
   std::uint32_t pd;  // a peer's access is refused unless the region has the same one
   // Line 1: cells of this QP's ring taken so far. Stored at every poll that takes some, read by the peer only when it

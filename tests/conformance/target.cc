@@ -12,7 +12,12 @@ namespace {
 
 std::string chosen = "software";
 
-const char *const kKnownDeviations[] = {"reset-reset"};
+// Seen on soft-RoCE of Linux 6.1.
+const char *const kKnownDeviations[] = {
+    "reset-reset",    "field-range", "path-mtu",     "cur-state",        "service-level",
+    "hop-limit",      "retry-7",     "local-status", "access-event",     "last-wqe",
+    "srq-limit-late", "cq-overrun",  "sqd-resume",   "receive-in-error", "destroyed-cqes",
+};
 
 // The RDMA device is looked at once; sides only open it.
 struct Rdma {
@@ -63,8 +68,8 @@ OpenedTarget open_target() {
     ADD_FAILURE() << target_name() << ": " << why_not;
     return target;
   }
-  auto found = verbs::open_devices(
-      *api, target_is_software() ? verbs::DeviceKind::software : verbs::DeviceKind::rdma, {.host = "here"});
+  auto found = verbs::open_devices(*api, target_is_software() ? verbs::DeviceKind::software : verbs::DeviceKind::rdma,
+                                   {.host = "here"});
   if (!found) {
     ADD_FAILURE() << found.error().text;
     return target;
@@ -151,7 +156,7 @@ ibv_wc Side::next() {
 
 std::vector<ibv_wc> Side::next(std::size_t count) {
   std::vector<ibv_wc> all;
-  while (all.size() < count && !testing::Test::HasFailure()) all.push_back(next());
+  while (all.size() < count && (all.empty() || all.back().status != IBV_WC_GENERAL_ERR)) all.push_back(next());
   return all;
 }
 

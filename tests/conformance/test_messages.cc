@@ -60,9 +60,9 @@ TEST(Messages, AWriteReachesItsPlaceAndTellsTheOtherEndNothing) {
   fill(pair.a.memory.data(), kBytes, 3);
   pair.b.post_receive(1, 0, 64);
   const SideName b = pair.b.name();
-  ASSERT_EQ(pair.a.post(5, pair.a.sge(0, kBytes), IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, b.arena_address + 100,
-                        b.arena_rkey),
-            0);
+  ASSERT_EQ(
+      pair.a.post(5, pair.a.sge(0, kBytes), IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, b.arena_address + 100, b.arena_rkey),
+      0);
   expect_completion(pair.a.next(), 5, IBV_WC_RDMA_WRITE);
   EXPECT_TRUE(holds(pair.b.arena + 100, kBytes, 3));
   EXPECT_EQ(pair.b.arena[99], std::byte{0});
@@ -248,19 +248,18 @@ TEST(Signalling, AQueuePairMadeToSignalAllDoes) {
   for (std::uint64_t i = 0; i < 3; ++i) expect_completion(pair.a.next(), i, IBV_WC_SEND);
 }
 
-TEST(SendQueue, AFullQueueRefusesAndGoesOnWhenACompletionWasPolled) {
+TEST(SendQueue, AFullQueueRefusesAndGoesOnWhenItHasDrained) {
   SideShape shape;
   shape.send_wr = 4;
   shape.srq_wr = 256;
   Pair pair(shape);
-  for (int i = 0; i < 200; ++i) ASSERT_EQ(pair.b.post_receive(1, 0, 64), 0);
-  // The driver may have granted more.
+  // Nobody receives, so nothing completes. The driver may take more than it said.
   std::uint32_t posted = 0;
   int error = 0;
-  while (posted < 150 && (error = pair.a.post(posted, pair.a.sge(0, 8))) == 0) ++posted;
+  while (posted < 200 && (error = pair.a.post(posted, pair.a.sge(0, 8))) == 0) ++posted;
   EXPECT_EQ(error, ENOMEM);
-  EXPECT_GE(posted, 4u);
-  EXPECT_EQ(posted, pair.a.granted.max_send_wr);
+  EXPECT_GE(posted, pair.a.granted.max_send_wr);
+  for (int i = 0; i < 250; ++i) ASSERT_EQ(pair.b.post_receive(1, 0, 64), 0);
   for (std::uint32_t i = 0; i < posted; ++i) EXPECT_EQ(pair.a.next().wr_id, i);
   ASSERT_EQ(pair.a.post(1, pair.a.sge(0, 8)), 0);
   expect_completion(pair.a.next(), 1, IBV_WC_SEND);
@@ -321,9 +320,9 @@ TEST(Inline, MoreThanWasGrantedIsRefusedAtThePost) {
   Pair pair;
   pair.b.post_receive(1, 0, 4096);
   EXPECT_NE(pair.a.post(1, pair.a.sge(0, pair.a.granted.max_inline_data + 1), IBV_WR_SEND, IBV_SEND_INLINE), 0);
-  ASSERT_EQ(pair.a.post(2, pair.a.sge(0, pair.a.granted.max_inline_data), IBV_WR_SEND,
-                        IBV_SEND_INLINE | IBV_SEND_SIGNALED),
-            0);
+  ASSERT_EQ(
+      pair.a.post(2, pair.a.sge(0, pair.a.granted.max_inline_data), IBV_WR_SEND, IBV_SEND_INLINE | IBV_SEND_SIGNALED),
+      0);
   EXPECT_EQ(pair.a.next().wr_id, 2u);
 }
 
@@ -332,9 +331,9 @@ TEST(Inline, AnInlineWriteReachesItsPlace) {
   const SideName b = pair.b.name();
   const std::uint64_t words[2] = {0x1122334455667788, 42};
   ibv_sge keyless = {reinterpret_cast<std::uint64_t>(words), sizeof words, 0};
-  ASSERT_EQ(pair.a.post(1, keyless, IBV_WR_RDMA_WRITE, IBV_SEND_INLINE | IBV_SEND_SIGNALED, b.arena_address,
-                        b.arena_rkey),
-            0);
+  ASSERT_EQ(
+      pair.a.post(1, keyless, IBV_WR_RDMA_WRITE, IBV_SEND_INLINE | IBV_SEND_SIGNALED, b.arena_address, b.arena_rkey),
+      0);
   EXPECT_EQ(pair.a.next().status, IBV_WC_SUCCESS);
   EXPECT_EQ(std::memcmp(pair.b.arena, words, sizeof words), 0);
 }

@@ -84,8 +84,9 @@ TEST(States, ValuesOutsideTheirFieldsAreRefused) {
   };
   EXPECT_NE(init([](ibv_qp_attr &x) { x.port_num = 0; }), 0);
   EXPECT_NE(init([](ibv_qp_attr &x) { x.port_num = 99; }), 0);
-  EXPECT_NE(init([](ibv_qp_attr &x) { x.pkey_index = 9999; }), 0);
-  ASSERT_EQ(a.to_init(), 0);
+  const auto pkey = [](ibv_qp_attr &x) { x.pkey_index = 9999; };
+  specified(init(pkey) != 0, "field-range", "values outside their range or table are accepted: pkey_index");
+  EXPECT_EQ(a.to_init(), 0);
   const auto rtr = [&](auto change) {
     ibv_qp_attr attributes = a.rtr_attributes(b.name());
     change(attributes);
@@ -100,8 +101,8 @@ TEST(States, ValuesOutsideTheirFieldsAreRefused) {
   EXPECT_NE(rtr([](ibv_qp_attr &x) { x.ah_attr.grh.sgid_index = 250; }), 0) << "an empty row of the GID table";
   EXPECT_NE(rtr([](ibv_qp_attr &x) { x.ah_attr.port_num = 99; }), 0);
   EXPECT_NE(rtr([](ibv_qp_attr &x) { x.path_mtu = static_cast<ibv_mtu>(6); }), 0);
-  EXPECT_NE(rtr([](ibv_qp_attr &x) { x.path_mtu = static_cast<ibv_mtu>(0); }), 0);
-  specified(rtr([](ibv_qp_attr &x) { x.min_rnr_timer = 32; }) != 0, "field-range", "min_rnr_timer 32 is accepted");
+  specified(rtr([](ibv_qp_attr &x) { x.path_mtu = static_cast<ibv_mtu>(0); }) != 0, "field-range", "path_mtu 0");
+  specified(rtr([](ibv_qp_attr &x) { x.min_rnr_timer = 32; }) != 0, "field-range", "min_rnr_timer 32");
   const ibv_mtu above = static_cast<ibv_mtu>(a.shape().mtu + 1);
   if (above <= IBV_MTU_4096)
     specified(rtr([&](ibv_qp_attr &x) { x.path_mtu = above; }) != 0, "path-mtu",
@@ -145,9 +146,10 @@ TEST(States, AQueryTellsWhatWasSet) {
   EXPECT_EQ(found.ah_attr.is_global, 1);
   EXPECT_EQ(std::memcmp(&found.ah_attr.grh.dgid, &b.device().gid, 16), 0);
   EXPECT_EQ(found.ah_attr.grh.sgid_index, a.device().gid_index);
-  EXPECT_EQ(found.ah_attr.sl, 3);
+  specified(found.ah_attr.sl == 3, "service-level", "the service level is not kept");
   EXPECT_EQ(found.ah_attr.grh.traffic_class, 104);
-  EXPECT_EQ(found.ah_attr.grh.hop_limit, 9);
+  specified(found.ah_attr.grh.hop_limit == 9, "hop-limit",
+            "the hop limit of a path is the route's, not the wished one");
   EXPECT_EQ(found.ah_attr.grh.flow_label, 0x12345u);
   EXPECT_GE(found.cap.max_send_wr, a.shape().send_wr);
   EXPECT_GE(found.cap.max_inline_data, a.shape().inline_bytes);
@@ -193,8 +195,8 @@ struct Walk {
   ibv_qp_attr query(const verbs::Qp &qp) const {
     ibv_qp_attr attributes{};
     ibv_qp_init_attr init{};
-    EXPECT_EQ(target.device->api().query_qp(qp.get(), &attributes, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_RQ_PSN, &init),
-              0);
+    constexpr int kMask = IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_RQ_PSN | IBV_QP_AV | IBV_QP_PKEY_INDEX;
+    EXPECT_EQ(target.device->api().query_qp(qp.get(), &attributes, kMask, &init), 0);
     return attributes;
   }
 };
@@ -209,18 +211,43 @@ TEST(VerbsRoom, StepsOutOfOrderAreRefusedBeforeTheDriverSeesThem) {
   };
   refused(walk.a->to_rtr(walk.b->endpoint(), options), "RESET -> RTR");
   refused(walk.a->to_rts(options), "RESET -> RTS");
-  ASSERT_TRUE(walk.a->to_init(0, IBV_ACCESS_REMOTE_WRITE));
-  refused(walk.a->to_init(0, IBV_ACCESS_REMOTE_WRITE), "INIT -> INIT");
+  ASSERT_TRUE(walk.a->to_init(IBV_ACCESS_REMOTE_WRITE));
+  refused(walk.a->to_init(IBV_ACCESS_REMOTE_WRITE), "INIT -> INIT");
   refused(walk.a->to_rts(options), "INIT -> RTS");
   ASSERT_TRUE(walk.a->to_error());
-  refused(walk.a->to_init(0, IBV_ACCESS_REMOTE_WRITE), "ERR -> INIT");
+  refused(walk.a->to_init(IBV_ACCESS_REMOTE_WRITE), "ERR -> INIT");
   EXPECT_EQ(*walk.a->query_state(), IBV_QPS_ERR);
+}
+
+TEST(VerbsRoom, WhatTheUserSetsOfAPathReachesTheQueuePair) {
+  Walk walk;
+  const verbs::QpOptions options = {.traffic_class = 104, .service_level = 3, .hop_limit = 9, .flow_label = 0xabcde};
+  ASSERT_TRUE(walk.a->to_init(IBV_ACCESS_REMOTE_WRITE));
+  ASSERT_TRUE(walk.b->to_init(IBV_ACCESS_REMOTE_WRITE));
+  ASSERT_TRUE(walk.a->to_rtr(walk.b->endpoint(), options));
+  const ibv_qp_attr found = walk.query(*walk.a);
+  EXPECT_EQ(found.pkey_index, walk.target.port.pkey_index);
+  EXPECT_EQ(found.ah_attr.grh.traffic_class, 104);
+  EXPECT_EQ(found.ah_attr.grh.flow_label, 0xabcdeu);
+  specified(found.ah_attr.sl == 3, "service-level", "the service level is not kept");
+  specified(found.ah_attr.grh.hop_limit == 9, "hop-limit",
+            "the hop limit of a path is the route's, not the wished one");
+}
+
+TEST(VerbsRoom, APartitionThatThePortIsNotInIsNamedWithWhatTheTableHolds) {
+  const OpenedTarget target = open_target();
+  ASSERT_TRUE(target.device);
+  EXPECT_EQ(target.port.pkey, 0xffff) << "RoCE ports are in the default partition";
+  verbs::Device &device = const_cast<verbs::Device &>(*target.device);
+  ASSERT_TRUE(device.refresh({.host = "here", .pkey = 0x8765}));
+  const verbs::Port &port = device.ports()[target.port.port - 1u];
+  EXPECT_EQ(port.unusable, "TUTTI_PKEY=0x8765 is not in the port's P_Key table, which holds 0xffff[0]");
 }
 
 TEST(VerbsRoom, PsnsAgreeBecauseEachEndTakesTheOthers) {
   Walk walk;
   const verbs::QpOptions options;
-  for (verbs::Qp *qp : {&*walk.a, &*walk.b}) ASSERT_TRUE(qp->to_init(0, IBV_ACCESS_REMOTE_WRITE));
+  for (verbs::Qp *qp : {&*walk.a, &*walk.b}) ASSERT_TRUE(qp->to_init(IBV_ACCESS_REMOTE_WRITE));
   ASSERT_TRUE(walk.a->to_rtr(walk.b->endpoint(), options));
   ASSERT_TRUE(walk.b->to_rtr(walk.a->endpoint(), options));
   for (verbs::Qp *qp : {&*walk.a, &*walk.b}) ASSERT_TRUE(qp->to_rts(options));

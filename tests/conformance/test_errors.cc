@@ -2,6 +2,7 @@
 //
 // What breaks, with which status, on which side; what is flushed; and how one starts again.
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include "target.h"
 
@@ -273,6 +274,24 @@ TEST(LocalErrors, ARegionOfAnotherProtectionDomainIsAProtectionError) {
   specified_status(pair.a.next(), IBV_WC_LOC_PROT_ERR);
   EXPECT_EQ(pair.a.v->dereg_mr(mr), 0);
   EXPECT_EQ(pair.a.v->dealloc_pd(stranger), 0);
+}
+
+TEST(Registration, ReadOnlyMemoryIsSentFromWhereItIsRegisteredWithoutWriteAccess) {
+  Pair pair;
+  constexpr std::size_t kPage = 4096;
+  void *page = mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(page, MAP_FAILED);
+  fill(static_cast<std::byte *>(page), kPage, 6);
+  ASSERT_EQ(mprotect(page, kPage, PROT_READ), 0);
+  ibv_mr *mr = pair.a.v->reg_mr(pair.a.pd, page, kPage, 0);
+  ASSERT_NE(mr, nullptr) << std::strerror(errno);
+  pair.b.post_receive(1, 0, kPage);
+  ASSERT_EQ(pair.a.post(1, {reinterpret_cast<std::uint64_t>(page), kPage, mr->lkey}), 0);
+  EXPECT_EQ(pair.b.next().status, IBV_WC_SUCCESS);
+  EXPECT_TRUE(holds(pair.b.memory.data(), kPage, 6));
+  EXPECT_EQ(pair.a.next().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(pair.a.v->dereg_mr(mr), 0);
+  EXPECT_EQ(munmap(page, kPage), 0);
 }
 
 TEST(Registration, RemoteWriteNeedsLocalWrite) {

@@ -169,15 +169,31 @@ bool Side::stays_quiet() {
   return inbox_.empty();
 }
 
+std::optional<ibv_async_event> Side::take_event() {
+  ibv_async_event raised;
+  while (v->get_async_event(context, &raised) == 0) {
+    switch (raised.event_type) {
+      case IBV_EVENT_PORT_ACTIVE:
+      case IBV_EVENT_PORT_ERR:
+      case IBV_EVENT_GID_CHANGE:
+      case IBV_EVENT_LID_CHANGE:
+      case IBV_EVENT_PKEY_CHANGE:
+      case IBV_EVENT_SM_CHANGE:
+      case IBV_EVENT_CLIENT_REREGISTER: v->ack_async_event(&raised); break;
+      default: return raised;
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<ibv_async_event> Side::next_event(std::int64_t timeout_ms) {
   const Deadline deadline = Deadline::after_ms(timeout_ms);
   do {
     // Polling is what makes the software device notice things.
     poll();
     if (other != nullptr) other->poll();
-    ibv_async_event raised;
-    if (v->get_async_event(context, &raised) == 0) {
-      v->ack_async_event(&raised);
+    if (std::optional<ibv_async_event> raised = take_event()) {
+      v->ack_async_event(&*raised);
       return raised;
     }
   } while (!deadline.passed());

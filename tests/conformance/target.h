@@ -64,7 +64,10 @@ class Side : private OwnTarget, public test::VerbsSide {
   bool stays_quiet();
   // Polls once, keeping what came.
   void poll();
-  // The next asynchronous event, acknowledged; nothing if none comes within the time.
+  // The next asynchronous event of an object, if there is one now, to be acknowledged by the caller. What concerns the
+  // port (a new address in its table) comes at any time and is passed over.
+  std::optional<ibv_async_event> take_event();
+  // The same, acknowledged; nothing if none comes within the time.
   std::optional<ibv_async_event> next_event(std::int64_t timeout_ms = 5000);
   bool has_event(ibv_event_type type, std::int64_t timeout_ms = 5000);
 

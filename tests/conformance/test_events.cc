@@ -76,10 +76,10 @@ TEST(CompletionQueue, APollTakesNoMoreThanItAsksForInOrder) {
 bool overrun_is_told(Side &side) {
   ibv_wc wc[64];
   while (ibv_poll_cq(side.cq, 64, wc) > 0) continue;
-  ibv_async_event raised{};
-  if (side.v->get_async_event(side.context, &raised) != 0) return false;
-  side.v->ack_async_event(&raised);
-  return raised.event_type == IBV_EVENT_CQ_ERR && side.state() == IBV_QPS_ERR;
+  std::optional<ibv_async_event> raised = side.take_event();
+  if (!raised) return false;
+  side.v->ack_async_event(&*raised);
+  return raised->event_type == IBV_EVENT_CQ_ERR && side.state() == IBV_QPS_ERR;
 }
 
 TEST(CompletionQueue, AnOverrunIsAnErrorThatIsTold) {
@@ -146,10 +146,10 @@ TEST(AsyncEvents, AnUnacknowledgedOneHoldsDestroyBack) {
   ASSERT_EQ(pair.b.v->modify_srq(pair.b.srq, &limit, IBV_SRQ_LIMIT), 0);
   ASSERT_EQ(pair.a.post(1, pair.a.sge(0, 8)), 0);
   ASSERT_EQ(pair.b.next().status, IBV_WC_SUCCESS);
-  ibv_async_event event;
+  std::optional<ibv_async_event> event;
   const Deadline deadline = Deadline::after_ms(kPatienceMs);
-  while (pair.b.v->get_async_event(pair.b.context, &event) != 0) ASSERT_FALSE(deadline.passed());
-  ASSERT_EQ(event.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
+  while (!(event = pair.b.take_event())) ASSERT_FALSE(deadline.passed());
+  ASSERT_EQ(event->event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
   ASSERT_EQ(pair.b.v->destroy_qp(std::exchange(pair.b.qp, nullptr)), 0);
   std::atomic<bool> destroyed = false;
   std::thread destroyer([&] {
@@ -158,7 +158,7 @@ TEST(AsyncEvents, AnUnacknowledgedOneHoldsDestroyBack) {
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(kQuietMs));
   EXPECT_FALSE(destroyed);
-  pair.b.v->ack_async_event(&event);
+  pair.b.v->ack_async_event(&*event);
   destroyer.join();
   EXPECT_TRUE(destroyed);
 }

@@ -55,10 +55,9 @@ TEST(Mess, case_30_AStormOfSignalsDisturbsNobody) { expect_silent_success(ranks(
 
 TEST(Mess, case_30_AThousandWorldsInOneProcess) { expect_silent_success(fmt::format("{} again 1000", MP_RANK)); }
 
-TEST(Mess, case_30_ManyWorldsOfSeveralRanks) {
-  // One after the other at the same meeting point.
-  expect_silent_success(ranks(3, "again 30"));
-}
+// One after the other at the same meeting point.
+TEST(Mess, case_30_AThousandMeetingsOfTheSameRanks) { expect_silent_success(ranks(2, "again 1000")); }
+TEST(Mess, case_30_ManyWorldsOfSeveralRanks) { expect_silent_success(ranks(3, "again 30")); }
 
 TEST(Mess, case_32_AMissingRankIsNamedWithinTheLimit) {
   Job job(1, {MP_RANK, "loop", "1"}, {{"WORLD_SIZE", "3"}, {"TUTTI_INIT_TIMEOUT", "2"}});
@@ -71,6 +70,21 @@ TEST(Mess, case_32_WithoutTheRootTheOthersNameIt) {
   Job job(1, {MP_RANK, "loop", "1"}, {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"TUTTI_INIT_TIMEOUT", "2"}});
   EXPECT_EQ(job.wait(0, 2 + 2), 4) << job.text(0);
   EXPECT_NE(job.text(0).find("rank 0"), std::string::npos) << job.text(0);
+}
+
+// Later than the pause between two attempts ever gets; a minute is not different (tried by hand).
+TEST(Mess, case_32_ALateRootIsWaitedFor) {
+  const std::string late = fmt::format("test $RANK != 0 || sleep 3; exec {} again 1", MP_RANK);
+  Job job(3, {"sh", "-c", late});
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(job.wait(rank, 60), 0) << job.text(rank);
+    EXPECT_EQ(job.text(rank), "");
+  }
+}
+
+// Under the usual limit of open files.
+TEST(Mess, case_33_ManyRanksOnFewCores) {
+  for (const int count : {64, 128}) expect_silent_success("ulimit -Sn 1024; " + ranks(count, "crowd"));
 }
 
 TEST(Mess, case_35_WaitersSleep) { expect_silent_success(ranks(4, "idle 3")); }

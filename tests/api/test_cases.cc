@@ -119,6 +119,24 @@ TEST(Worlds, case_12_AReceiverThatIsBehindCostsNothingButItsDelay) {
   ranks.each([](int, tutti_comm *comm) { check_sizes(comm, {1, 64}); });
 }
 
+// Seven senders, one receiver that is away: without a retry the first message that met no receive would break its link.
+TEST(Worlds, case_12_ManySendersNeverFindAReceiverWithoutBuffers) {
+  Start start;
+  start.everywhere = {{"TUTTI_QP_RNR_RETRY", "0"}};
+  ThreadRanks ranks(8, start);
+  ASSERT_TRUE(ranks.up()) << ranks.errors();
+  ranks.each([](int rank, tutti_comm *comm) {
+    if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    for (int round = 0; round < 200; ++round)
+      for (int root = 1; root < 8; ++root) {
+        std::vector<std::int8_t> buffer = rank == root ? bytes_of(64, round) : std::vector<std::int8_t>(64);
+        ASSERT_EQ(tutti_broadcast(buffer.data(), buffer.size(), TUTTI_INT8, root, comm), TUTTI_SUCCESS)
+            << last_error().text;
+        ASSERT_EQ(buffer, bytes_of(64, round));
+      }
+  });
+}
+
 TEST(Worlds, case_14_ABrokenLinkIsOneLineWithTheFirstCause) {
   testing::internal::CaptureStderr();
   {

@@ -46,7 +46,7 @@ TEST(Mess, case_11_WithoutLibibverbsNothingIsPrinted) {
 }
 
 TEST(Mess, case_22_ATinyDevShmIsEnough) {
-  for (const char *size : {"1M", "8M"})
+  for (const char *size : {"1M", "8M", "64M"})
     expect_silent_success(
         in_own_mounts(fmt::format("mount -t tmpfs -o size={} none /dev/shm; {}", size, ranks(8, "again 2"))));
 }
@@ -87,7 +87,23 @@ TEST(Mess, case_33_ManyRanksOnFewCores) {
   for (const int count : {64, 128}) expect_silent_success("ulimit -Sn 1024; " + ranks(count, "crowd"));
 }
 
+// A forced algorithm that does not exist for so many ranks: an error on every rank, at the call.
+TEST(Mess, AnAlgorithmThatCannotRunForSoManyRanksIsAnError) {
+  const Outcome outcome = shell("TUTTI_ALGO=allreduce:direct " + ranks(65, "crowd"));
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_NE(
+      outcome.output.find("config: TUTTI_ALGO=allreduce:direct cannot run for 65 ranks; recursive_doubling, ring"),
+      std::string::npos)
+      << outcome.output;
+  expect_silent_success("TUTTI_ALGO=broadcast:chain " + ranks(65, "crowd"));
+}
+
 TEST(Mess, case_35_WaitersSleep) { expect_silent_success(ranks(4, "idle 3")); }
+
+TEST(Mess, case_35_TwoCrowdedJobsAtOnceBothEnd) {
+  const std::string one = ranks(16, "crowd");
+  expect_silent_success(one + " & first=$!; " + one + " && wait $first");
+}
 
 TEST(Mess, case_36_OneCpuIsEnough) { expect_silent_success("taskset -c 1 " + ranks(4, "mask")); }
 

@@ -5,7 +5,6 @@
 #include <linux/membarrier.h>
 #include <sodium.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "softdev/attach.h"
+#include "softdev/yama.h"
 
 namespace tutti::softdev {
 namespace {
@@ -266,8 +266,7 @@ ibv_context *open_device(ibv_device *handle) {
   auto context = std::make_unique<Context>(world, *device.caps, endpoint);
   context->device = &device;
   context->ports = std::move(*ports);
-  // Peers read this process's private memory for READ; Yama would allow that to debuggers and parents only.
-  prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+  let_peers_read();
   Result<std::unique_ptr<Service>> service = Service::start(*context);
   if (!service) {
     TUTTI_LOG(warn, "{}", service.error().text);

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "rig.h"
+#include "softdev/yama.h"
 
 namespace tutti::softdev::test {
 namespace {
@@ -138,6 +139,11 @@ TEST(OptionsText, SetsCapsAndFaultsAndNamesWhatItDoesNotUnderstand) {
     EXPECT_EQ(refused.error().code, Code::config);
     EXPECT_NE(refused.error().text.find(bad), std::string::npos) << refused.error().text;
   }
+}
+
+TEST(Trust, LeaveToBeReadIsGivenOnlyWhereYamaAsksForIt) {
+  EXPECT_TRUE(yama_asks_for_leave("1"));
+  for (const char *scope : {"", "0", "2", "3"}) EXPECT_FALSE(yama_asks_for_leave(scope)) << scope;
 }
 
 TEST(Faults, TheNthCallFailsAndOnlyThat) {

@@ -436,13 +436,14 @@ std::string Mesh::describe_memory() const {
     sending += rail->slots.bytes() + rail->bounce.bytes();
     ledger += (ledger.empty() ? "" : "; ") + rail->receives.describe();
   }
-  return fmt::format(R"({{"receive_bytes":{},"staging_bytes":{},"send_bytes":{},"ledger":"{}"}})", receive, staging,
-                     sending, ledger);
+  return fmt::format(
+      R"({{"receive_bytes":{},"staging_bytes":{},"send_bytes":{},"eager_bytes":{},"chunk_bytes":{},"credits":{{"collective":{},"point_to_point":{},"control":{}}},"chunks":{},"ledger":"{}"}})",
+      receive, staging, sending, eager_bytes_, chunk_bytes_, limits_.credits[0], limits_.credits[1], limits_.credits[2],
+      limits_.chunks, ledger);
 }
 
 Result<Memory> Mesh::allocate(std::size_t bytes) {
-  Rail &rail = *rails_.front();
-  return Memory::allocate({.device = rail.device, .pd = rail.pd.get()}, bytes,
+  return Memory::allocate(rails_.front()->source, bytes,
                           IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
 }
 

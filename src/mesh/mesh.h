@@ -86,6 +86,10 @@ class Mesh {
   // Sends one message of collective data: up to eager_bytes into the receive queue, more (up to a chunk) through
   // staging. `acknowledge` asks the receiver to do so at once, since this or an earlier piece is held.
   Sent send(int peer, const Stream &stream, std::span<const std::byte> data, bool acknowledge);
+  // What configuration and devices have led to; equal on all ranks.
+  const link::Limits &limits() const { return limits_; }
+  std::size_t eager_bytes() const { return eager_bytes_; }
+
   // A control message (at most kControlBytes of payload, copied).
   bool send_control(int peer, const Stream &stream, link::Kind kind, std::span<const std::byte> payload);
   static constexpr std::size_t kControlBytes = 480;
@@ -126,7 +130,7 @@ class Mesh {
   std::string describe_links() const;             // JSON array, one object a peer
   std::string describe_memory() const;            // JSON object
 
-  // tutti_alloc memory, from the first rail.
+  // tutti_alloc memory, from the first rail and on its NUMA node.
   Result<Memory> allocate(std::size_t bytes);
 
  private:

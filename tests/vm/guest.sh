@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What scenarios share. Sourced in the guest.
+#
+# They find VM_BUILD (the build's folder), VM_RESULTS (a folder whose files stay in build/vm/NAME.results), VM_LONG (1 with
+# --long), VM_GUESTS and VM_GUEST (how many guests there are, and which this is).
 set -eu -o pipefail
+vm=$(dirname "${BASH_SOURCE[0]}")
+bin=$VM_BUILD/bin
 
 # say TEXT: a line between the outputs of programs.
 say() { echo "--- $*"; }
@@ -10,18 +15,52 @@ fail() {
   exit 1
 }
 
-# needs FILE: a program that must have been built.
-needs() { [ -x "$1" ] || fail "$1 is missing: build it first (or say --device-only to test without it)"; }
-
-# soft_roce [INTERFACE]: rxe0 on a network interface, with an ACTIVE port.
-soft_roce() {
-  rdma link add rxe0 type rxe netdev "${1:-eth0}"
-  # The kernel fills the GID table from a work queue.
-  for _ in $(seq 100); do
-    grep -qs "RoCE v2" /sys/class/infiniband/rxe0/ports/1/gid_attrs/types/1 && break
-    sleep 0.05
+# needs PROGRAM...: programs of the build.
+needs() {
+  local program
+  for program in "$@"; do
+    [ -x "$bin/$program" ] || fail "$bin/$program is missing: build it first"
   done
-  grep -q ACTIVE /sys/class/infiniband/rxe0/ports/1/state || fail "rxe0 is not ACTIVE"
+}
+
+# until_true SECONDS COMMAND...: asks until the command succeeds; fails with its last words if it never does.
+until_true() {
+  local end=$((SECONDS + $1))
+  shift
+  until "$@" > /tmp/until.log 2>&1; do
+    [ $SECONDS -lt $end ] || fail "never succeeds: $*: $(tail -n 1 /tmp/until.log)"
+    sleep 0.1
+  done
+}
+
+# Before a scenario starts: the way between two guests, if there are two.
+prepare_guest() {
+  [ "$VM_GUESTS" -gt 1 ] || return 0
+  mkdir -m 700 /tmp/ssh /run/sshd
+  cp /tmp/results/{host,user}{,.pub} /tmp/ssh
+  chmod 600 /tmp/ssh/host /tmp/ssh/user
+  echo "guests $(cat /tmp/ssh/host.pub)" > /tmp/ssh/known_hosts
+  # sshd is unpacked, not installed: what its installation adds to the system is added here.
+  { grep -v ^sshd: /etc/passwd; echo "sshd:x:65533:65534::/run/sshd:/usr/sbin/nologin"; } > /tmp/ssh/passwd
+  printf 'root:*:19000:0:99999:7:::\nsshd:!:19000::::::\n' > /tmp/ssh/shadow
+  mount --bind /tmp/ssh/passwd /etc/passwd
+  mount --bind /tmp/ssh/shadow /etc/shadow
+  LD_LIBRARY_PATH=$(echo "$VM_SSHD"/lib/*-linux-gnu:"$VM_SSHD"/usr/lib/*-linux-gnu) "$VM_SSHD/usr/sbin/sshd" -f /dev/null \
+    -h /tmp/ssh/host -o AuthorizedKeysFile=/tmp/ssh/user.pub -o StrictModes=no -o UsePAM=no -o UseDNS=no \
+    -o PermitRootLogin=yes
+  [ "$VM_GUEST" = 2 ] || until_true 30 "$vm/on" guest2 true
+}
+
+# on2 COMMAND...: in the second guest.
+on2() { "$vm/on" guest2 "${*@Q}"; }
+
+# soft_roce [INTERFACE [DEVICE]]: a soft-RoCE device, with an ACTIVE port, on a network interface.
+soft_roce() {
+  local device=${2:-rxe0}
+  rdma link add "$device" type rxe netdev "${1:-eth0}"
+  # The kernel fills the GID table from a work queue.
+  until_true 10 grep -qs "RoCE v2" "/sys/class/infiniband/$device/ports/1/gid_attrs/types/"*
+  grep -q ACTIVE "/sys/class/infiniband/$device/ports/1/state" || fail "$device is not ACTIVE"
 }
 
 # pair SERVER... -- CLIENT...: both must succeed. The client is started again until the server listens.
@@ -54,4 +93,22 @@ refused() {
   cat /tmp/refused.log
   grep -qF "$text" /tmp/refused.log || fail "does not say '$text': $*"
   [ "$(wc -l < /tmp/refused.log)" = 1 ] || fail "more than one line: $*"
+}
+
+# says TEXT COMMAND...: must succeed, print TEXT on stdout, and nothing on stderr. The output is in /tmp/said.log.
+says() {
+  local text=$1
+  shift
+  if ! "$@" > /tmp/said.log 2> /tmp/said.err; then
+    cat /tmp/said.log /tmp/said.err
+    fail "$*"
+  fi
+  if [ -s /tmp/said.err ]; then
+    cat /tmp/said.err
+    fail "not silent: $*"
+  fi
+  if ! grep -qF -- "$text" /tmp/said.log; then
+    cat /tmp/said.log
+    fail "does not say '$text': $*"
+  fi
 }

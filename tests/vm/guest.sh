@@ -7,8 +7,8 @@ set -eu -o pipefail
 vm=$(dirname "${BASH_SOURCE[0]}")
 bin=$VM_BUILD/bin
 
-# say TEXT: a line between the outputs of programs.
-say() { echo "--- $*"; }
+# say TEXT: a line between the outputs of programs, with the seconds since the scenario began.
+say() { echo "--- $* ($SECONDS s)"; }
 
 fail() {
   echo "FAILED: $*" >&2
@@ -40,19 +40,39 @@ prepare_guest() {
   cp /tmp/results/{host,user}{,.pub} /tmp/ssh
   chmod 600 /tmp/ssh/host /tmp/ssh/user
   echo "guests $(cat /tmp/ssh/host.pub)" > /tmp/ssh/known_hosts
-  # sshd is unpacked, not installed: what its installation adds to the system is added here.
-  { grep -v ^sshd: /etc/passwd; echo "sshd:x:65533:65534::/run/sshd:/usr/sbin/nologin"; } > /tmp/ssh/passwd
+  # sshd is unpacked, not installed: what its installation adds to the system is added here. The user of the host who is
+  # root may have a home whose start-up files say or do something.
+  { grep -vE '^(sshd|root):' /etc/passwd; echo "root:x:0:0::/tmp:/bin/bash"; echo "sshd:x:65533:65534::/run/sshd:/usr/sbin/nologin"; } > /tmp/ssh/passwd
   printf 'root:*:19000:0:99999:7:::\nsshd:!:19000::::::\n' > /tmp/ssh/shadow
   mount --bind /tmp/ssh/passwd /etc/passwd
   mount --bind /tmp/ssh/shadow /etc/shadow
-  LD_LIBRARY_PATH=$(echo "$VM_SSHD"/lib/*-linux-gnu:"$VM_SSHD"/usr/lib/*-linux-gnu) "$VM_SSHD/usr/sbin/sshd" -f /dev/null \
+  LD_LIBRARY_PATH=$(echo "$VM_SSHD"/usr/lib/*-linux-gnu) "$VM_SSHD/usr/sbin/sshd" -f /dev/null \
     -h /tmp/ssh/host -o AuthorizedKeysFile=/tmp/ssh/user.pub -o StrictModes=no -o UsePAM=no -o UseDNS=no \
-    -o PermitRootLogin=yes
+    -o PermitRootLogin=yes || fail "sshd does not start"
   [ "$VM_GUEST" = 2 ] || until_true 30 "$vm/on" guest2 true
 }
 
-# on2 COMMAND...: in the second guest.
-on2() { "$vm/on" guest2 "${*@Q}"; }
+# on2 COMMAND...: in the second guest, where these functions are known, too.
+on2() { "$vm/on" guest2 ". $vm/guest.sh; ${*@Q}"; }
+
+# mpirun_both PROGRAM...: two ranks in each guest; TUTTI_ variables go along.
+mpirun_both() {
+  local name given=()
+  for name in ${!TUTTI_@}; do given+=(-x "$name"); done
+  mpirun -n 4 --host guest1:2,guest2:2 --mca plm_rsh_agent "$vm/on" --mca oob_tcp_if_include eth0 \
+    --mca btl_tcp_if_include eth0 "${given[@]}" "$@" < /dev/null
+}
+
+# tcp_both ADDRESS PROGRAM...: the same without MPI, by torchrun's variables; rank 0 meets the others at ADDRESS.
+tcp_both() {
+  local address=$1 rank name given=() ranks=() log
+  shift
+  for name in ${!TUTTI_@}; do given+=("$name=${!name}"); done
+  given+=(WORLD_SIZE=4 MASTER_ADDR="$address" MASTER_PORT=29500)
+  for rank in 0 1; do env "${given[@]}" RANK=$rank "$@" & ranks+=($!); done
+  for rank in 2 3; do on2 env "${given[@]}" RANK=$rank "$@" & ranks+=($!); done
+  for rank in "${ranks[@]}"; do wait "$rank" || { log=$?; kill "${ranks[@]}" 2> /dev/null; return $log; }; done
+}
 
 # soft_roce [INTERFACE [DEVICE]]: a soft-RoCE device, with an ACTIVE port, on a network interface.
 soft_roce() {

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A rank that tells where things are, for the scenarios of tests/vm, through the public header only: vm_rank COMMAND under
+// mpirun or with torchrun's variables.
+//   links            a line for each other rank: "rank 0: rank 1 over software:1"
+//   place            its CPUs, and the NUMA nodes of its pages: "rank 0: cpus 0", "rank 0: placed node 0 ... on node 0"
+//   loop BYTES SECONDS  allreduces with checked results until rank 0's time is up: "rank 0: 123 calls"
+// Exit status 0, 1 for a wrong result, 3 with the library's error in one line.
+#include <mpi.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tutti/bootstrap_mpi.h"
+#include "tutti/tutti.h"
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+[[noreturn]] void stop(int status, const std::string &text) {
+  std::fprintf(stderr, "vm_rank: %s\n", text.c_str());
+  std::fflush(nullptr);
+  std::_Exit(status);  // other ranks may never come to MPI_Finalize
+}
+
+void must(tutti_result result) {
+  if (result == TUTTI_SUCCESS) return;
+  tutti_error error = TUTTI_INIT_STRUCT(tutti_error);
+  tutti_last_error(&error);
+  stop(3, error.text);
+}
+
+class World {
+ public:
+  World() {
+    mpi_ = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
+    if (mpi_) MPI_Init(nullptr, nullptr);
+    must(mpi_ ? tutti_init_mpi(MPI_COMM_WORLD, nullptr, &world_) : tutti_init(nullptr, nullptr, &world_));
+    must(tutti_comm_rank(world_, &rank_));
+    must(tutti_comm_size(world_, &ranks_));
+  }
+  ~World() {
+    must(tutti_comm_free(&world_));
+    if (mpi_) MPI_Finalize();
+  }
+  World(const World &) = delete;
+  World &operator=(const World &) = delete;
+
+  tutti_comm *comm() const { return world_; }
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+
+  nlohmann::json query(const char *what) const {
+    std::size_t bytes = 0;
+    must(tutti_query(world_, what, nullptr, &bytes));
+    std::string text(bytes, '\0');
+    must(tutti_query(world_, what, text.data(), &bytes));
+    return nlohmann::json::parse(text.c_str());
+  }
+
+  void tell(const std::string &line) const {
+    std::printf("rank %d: %s\n", rank_, line.c_str());
+    std::fflush(stdout);
+  }
+
+  // Wrong results end the process.
+  void allreduce(std::size_t count, int call) const {
+    std::vector<std::int64_t> values(count);
+    for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<std::int64_t>(i) * (rank_ + 1) + call;
+    must(tutti_allreduce(TUTTI_IN_PLACE, values.data(), count, TUTTI_INT64, TUTTI_SUM, world_));
+    for (std::size_t i = 0; i < count; ++i)
+      if (values[i] != static_cast<std::int64_t>(i) * ranks_ * (ranks_ + 1) / 2 + std::int64_t{call} * ranks_)
+        stop(1, "call " + std::to_string(call) + ": element " + std::to_string(i) + " is wrong");
+  }
+
+ private:
+  tutti_comm *world_ = nullptr;
+  std::int32_t rank_ = 0, ranks_ = 0;
+  bool mpi_ = false;
+};
+
+void links(const World &world, const Words &) {
+  world.allreduce(1000, 1);
+  for (const nlohmann::json &link : world.query("links"))
+    world.tell("rank " + std::to_string(link["rank"].get<int>()) + " over " + link["device"].get<std::string>());
+}
+
+std::string line_of(const std::filesystem::path &file, const std::string &key) {
+  std::ifstream stream(file);
+  for (std::string line; std::getline(stream, line);)
+    if (line.starts_with(key)) return line.substr(line.find_first_not_of(" \t", key.size()));
+  return "?";
+}
+
+// Pages by (node that a range asks for, node where they are), from numa_maps; what follows "=" counts pages of the range's
+// own size.
+std::map<std::pair<int, int>, std::size_t> placed_bytes() {
+  std::map<std::pair<int, int>, std::size_t> bytes;
+  std::ifstream maps("/proc/self/numa_maps");
+  for (std::string line; std::getline(maps, line);) {
+    std::istringstream words(line);
+    std::string address, policy, word;
+    words >> address >> policy;
+    const std::size_t colon = policy.find(':');
+    if (colon == std::string::npos) continue;  // "default": by first touch
+    std::map<int, std::size_t> pages;
+    std::size_t page_bytes = 4096;
+    while (words >> word) {
+      int node = 0;
+      unsigned long count = 0;
+      if (std::sscanf(word.c_str(), "N%d=%lu", &node, &count) == 2) pages[node] += count;
+      if (std::sscanf(word.c_str(), "kernelpagesize_kB=%lu", &count) == 1) page_bytes = count * 1024;
+    }
+    for (const auto &[node, count] : pages) bytes[{std::stoi(policy.substr(colon + 1)), node}] += count * page_bytes;
+  }
+  return bytes;
+}
+
+void place(const World &world, const Words &) {
+  world.allreduce(100'000, 1);
+  world.tell("cpus " + line_of("/proc/self/status", "Cpus_allowed_list:"));
+  for (const auto &task : std::filesystem::directory_iterator("/proc/self/task"))
+    if (task.path().filename() != std::to_string(getpid()))
+      world.tell("thread " + line_of(task.path() / "status", "Name:") + " cpus " +
+                 line_of(task.path() / "status", "Cpus_allowed_list:"));
+  const nlohmann::json memory = world.query("memory");
+  std::size_t asked = 0, placed = 0;
+  for (const char *part : {"receive_bytes", "staging_bytes", "send_bytes"}) asked += memory[part].get<std::size_t>();
+  for (const auto &[nodes, bytes] : placed_bytes()) {
+    placed += bytes;
+    world.tell("placed for node " + std::to_string(nodes.first) + " on node " + std::to_string(nodes.second));
+  }
+  world.tell(placed >= asked ? "all of its buffers have a node"
+                             : std::to_string(placed) + " of " + std::to_string(asked) + " bytes have a node");
+}
+
+void loop(const World &world, const Words &words) {
+  const std::size_t count = std::stoul(words.at(0)) / sizeof(std::int64_t);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(std::stod(words.at(1)));
+  int calls = 0;
+  for (std::int32_t go = 1; go != 0; ++calls) {
+    world.allreduce(count, calls);
+    go = std::chrono::steady_clock::now() < end ? 1 : 0;
+    must(tutti_broadcast(&go, 1, TUTTI_INT32, 0, world.comm()));
+  }
+  world.tell(std::to_string(calls) + " calls");
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  const std::map<std::string, std::function<void(const World &, const Words &)>> commands = {
+      {"links", links}, {"place", place}, {"loop", loop}};
+  const auto command = argc < 2 ? commands.end() : commands.find(argv[1]);
+  if (command == commands.end()) {
+    std::fprintf(stderr, "usage: vm_rank links | place | loop BYTES SECONDS\n");
+    return 2;
+  }
+  const World world;
+  command->second(world, Words(argv + 2, argv + argc));
+  return 0;
+}

@@ -115,7 +115,7 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   Result<mesh::Bringup> bringup = mesh::Bringup::create(std::move(bringup_options));
   Result<std::vector<std::byte>> announcement;
   if (bringup) announcement = bringup->announcement();
-  else announcement = tl::unexpected<Error>(bringup.error());
+  else announcement = tl::unexpected<Error>(devices_->explained(bringup.error()));
   TUTTI_TRY(const std::vector<std::byte> announcements,
             exchange.gather(announcement, mesh::Bringup::announcement_bytes(ranks_)));
 

@@ -115,6 +115,18 @@ refused() {
   [ "$(wc -l < /tmp/refused.log)" = 1 ] || fail "more than one line: $*"
 }
 
+# ranks_refuse RANKS TEXT COMMAND...: as refused, for a job: a line from each rank at most, and all say TEXT.
+ranks_refuse() {
+  local ranks=$1 text=$2
+  shift 2
+  if "$@" > /dev/null 2> /tmp/refused.log; then fail "passed, but must not: $*"; fi
+  sed -i '/^tutti-run: /d' /tmp/refused.log # says which rank ended first
+  head -n 1 /tmp/refused.log
+  ! grep -vF "$text" /tmp/refused.log || fail "does not say '$text': $*"
+  [[ $(wc -l < /tmp/refused.log) -gt 0 && $(wc -l < /tmp/refused.log) -le $ranks ]] ||
+    fail "not a line from each rank: $(cat /tmp/refused.log)"
+}
+
 # says TEXT COMMAND...: must succeed, print TEXT on stdout, and nothing on stderr. The output is in /tmp/said.log.
 says() {
   local text=$1

@@ -63,15 +63,22 @@ mpirun_both() {
     --mca btl_tcp_if_include eth0 "${given[@]}" "$@" < /dev/null
 }
 
-# tcp_both ADDRESS PROGRAM...: the same without MPI, by torchrun's variables; rank 0 meets the others at ADDRESS.
+# tcp_both RANKS ADDRESS PROGRAM...: without MPI, by torchrun's variables: the first half of the ranks in this guest, the
+# others in the second; rank 0 meets them at ADDRESS.
 tcp_both() {
-  local address=$1 rank name given=() ranks=() log
-  shift
+  local total=$1 address=$2 rank name given=() where started=() status=0
+  shift 2
   for name in ${!TUTTI_@}; do given+=("$name=${!name}"); done
-  given+=(WORLD_SIZE=4 MASTER_ADDR="$address" MASTER_PORT=29500)
-  for rank in 0 1; do env "${given[@]}" RANK=$rank "$@" & ranks+=($!); done
-  for rank in 2 3; do on2 env "${given[@]}" RANK=$rank "$@" & ranks+=($!); done
-  for rank in "${ranks[@]}"; do wait "$rank" || { log=$?; kill "${ranks[@]}" 2> /dev/null; return $log; }; done
+  given+=(WORLD_SIZE="$total" MASTER_ADDR="$address" MASTER_PORT=29500)
+  for ((rank = 0; rank < total; rank++)); do
+    where=on2
+    [ $rank -ge $((total / 2)) ] || where=
+    $where env "${given[@]}" RANK=$rank "$@" &
+    started+=($!)
+  done
+  # All of them: each rank of a job that fails has a limit of its own.
+  for rank in "${started[@]}"; do wait "$rank" || status=$?; done
+  return $status
 }
 
 # soft_roce [INTERFACE [DEVICE]]: a soft-RoCE device, with an ACTIVE port, on a network interface.

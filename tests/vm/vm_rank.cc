@@ -4,7 +4,8 @@
 // mpirun or with torchrun's variables.
 //   links            a line for each other rank: "rank 0: rank 1 over software:1"
 //   place            its CPUs, and the NUMA nodes of its pages: "rank 0: cpus 0", "rank 0: placed node 0 ... on node 0"
-//   loop BYTES SECONDS  allreduces with checked results until rank 0's time is up: "rank 0: 123 calls"
+//   loop SECONDS BYTES...  allreduces of these sizes in turn, with checked results, until rank 0's time is up but each
+//                    size at least once: "rank 0: 123 calls"
 // Exit status 0, 1 for a wrong result, 3 with the library's error in one line.
 #include <mpi.h>
 #include <sched.h>
@@ -147,12 +148,12 @@ void place(const World &world, const Words &) {
 }
 
 void loop(const World &world, const Words &words) {
-  const std::size_t count = std::stoul(words.at(0)) / sizeof(std::int64_t);
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(std::stod(words.at(1)));
-  int calls = 0;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(std::stod(words.at(0)));
+  const std::size_t sizes = words.size() - 1;
+  std::size_t calls = 0;
   for (std::int32_t go = 1; go != 0; ++calls) {
-    world.allreduce(count, calls);
-    go = std::chrono::steady_clock::now() < end ? 1 : 0;
+    world.allreduce(std::stoul(words.at(1 + calls % sizes)) / sizeof(std::int64_t), static_cast<int>(calls));
+    go = calls + 1 < sizes || std::chrono::steady_clock::now() < end ? 1 : 0;
     must(tutti_broadcast(&go, 1, TUTTI_INT32, 0, world.comm()));
   }
   world.tell(std::to_string(calls) + " calls");
@@ -165,7 +166,7 @@ int main(int argc, char **argv) {
       {"links", links}, {"place", place}, {"loop", loop}};
   const auto command = argc < 2 ? commands.end() : commands.find(argv[1]);
   if (command == commands.end()) {
-    std::fprintf(stderr, "usage: vm_rank links | place | loop BYTES SECONDS\n");
+    std::fprintf(stderr, "usage: vm_rank links | place | loop SECONDS BYTES...\n");
     return 2;
   }
   const World world;

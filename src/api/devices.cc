@@ -16,7 +16,8 @@ Result<DeviceSet> DeviceSet::open(const Config &config, const DeviceWish &wish, 
   TUTTI_TRY(softdev::Options options, softdev::parse_options(config.softdev));
   options.job_key = wish.job_key;
   set.software_ = softdev::Instance::create(std::move(options));
-  const verbs::ProbeOptions probe = {.host = host_id(), .gid_index = config.gid_index, .topology = topology};
+  const verbs::ProbeOptions probe = {
+      .host = host_id(), .gid_index = config.gid_index, .topology = topology, .numa_node = wish.numa_node};
   // The GID index is the user's choice for RDMA ports; the software device has its own table.
   verbs::ProbeOptions software_probe = probe;
   if (wish.device == "auto") software_probe.gid_index = -1;

@@ -21,6 +21,7 @@ struct DeviceWish {
   bool several_hosts = false;   // else RDMA devices are opened only if asked for by name
   bool look_at_all = false;     // for tutti-info
   std::string job_key;
+  int numa_node = -1;  // where this process will run
 };
 
 class DeviceSet {

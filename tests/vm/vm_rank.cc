@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A rank that tells where things are, for the scenarios of tests/vm, through the public header only: vm_rank COMMAND under
-// mpirun or with torchrun's variables.
+// A rank that tells where things are, for the scenarios of tests/vm, through the public header only: vm_rank COMMAND
+// under mpirun or with torchrun's variables.
 //   links            a line for each other rank: "rank 0: rank 1 over software:1"
-//   place            its CPUs, and the NUMA nodes of its pages: "rank 0: cpus 0", "rank 0: placed node 0 ... on node 0"
-//   loop SECONDS BYTES...  allreduces of these sizes in turn, with checked results, until rank 0's time is up but each
-//                    size at least once: "rank 0: 123 calls"
+//   place            its CPUs, those of the library's threads, and the NUMA nodes of its pages: "rank 0: cpus 0",
+//                    "rank 0: tutti-control cpus 0-1", "rank 0: placed for node 0 on node 0"
+//   loop FILE BYTES...  rounds of allreduces of these sizes, with checked results, until rank 0 finds the file:
+//                    "rank 0: round 7" after each
 // Exit status 0, 1 for a wrong result, 3 with the library's error in one line.
 #include <mpi.h>
 #include <sched.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -19,6 +19,8 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -83,7 +85,7 @@ class World {
     must(tutti_allreduce(TUTTI_IN_PLACE, values.data(), count, TUTTI_INT64, TUTTI_SUM, world_));
     for (std::size_t i = 0; i < count; ++i)
       if (values[i] != static_cast<std::int64_t>(i) * ranks_ * (ranks_ + 1) / 2 + std::int64_t{call} * ranks_)
-        stop(1, "call " + std::to_string(call) + ": element " + std::to_string(i) + " is wrong");
+        stop(1, "round " + std::to_string(call) + ": element " + std::to_string(i) + " is wrong");
   }
 
  private:
@@ -105,58 +107,61 @@ std::string line_of(const std::filesystem::path &file, const std::string &key) {
   return "?";
 }
 
-// Pages by (node that a range asks for, node where they are), from numa_maps; what follows "=" counts pages of the range's
-// own size.
-std::map<std::pair<int, int>, std::size_t> placed_bytes() {
-  std::map<std::pair<int, int>, std::size_t> bytes;
+struct Placement {
+  std::size_t bytes = 0;                    // in ranges that ask for a node, whether written yet or not
+  std::set<std::pair<int, int>> asked_got;  // the node that a range asks for, and one where it has pages
+};
+
+Placement placement() {
+  std::map<std::string, std::size_t> sizes;  // by the start of a range, as both files write it
+  std::ifstream ranges("/proc/self/maps");
+  for (std::string line; std::getline(ranges, line);) {
+    const std::size_t dash = line.find('-'), space = line.find(' ');
+    const std::string first = line.substr(0, dash), end = line.substr(dash + 1, space - dash - 1);
+    sizes[first] = std::stoull(end, nullptr, 16) - std::stoull(first, nullptr, 16);
+  }
+  Placement placement;
   std::ifstream maps("/proc/self/numa_maps");
   for (std::string line; std::getline(maps, line);) {
-    std::istringstream words(line);
-    std::string address, policy, word;
-    words >> address >> policy;
-    const std::size_t colon = policy.find(':');
-    if (colon == std::string::npos) continue;  // "default": by first touch
-    std::map<int, std::size_t> pages;
-    std::size_t page_bytes = 4096;
-    while (words >> word) {
-      int node = 0;
-      unsigned long count = 0;
-      if (std::sscanf(word.c_str(), "N%d=%lu", &node, &count) == 2) pages[node] += count;
-      if (std::sscanf(word.c_str(), "kernelpagesize_kB=%lu", &count) == 1) page_bytes = count * 1024;
-    }
-    for (const auto &[node, count] : pages) bytes[{std::stoi(policy.substr(colon + 1)), node}] += count * page_bytes;
+    // "7f00 prefer (many):1 anon=8 N1=8 kernelpagesize_kB=4"; "default" where pages are placed by first touch.
+    std::smatch policy;
+    if (!std::regex_search(line, policy, std::regex(R"(^(\S+) (?:bind|prefer|prefer \(many\)):(\d+) )"))) continue;
+    placement.bytes += sizes[policy[1]];
+    std::istringstream words(policy.suffix());
+    for (std::string word; words >> word;)
+      if (int node = 0; std::sscanf(word.c_str(), "N%d=", &node) == 1)
+        placement.asked_got.emplace(std::stoi(policy[2]), node);
   }
-  return bytes;
+  return placement;
 }
 
 void place(const World &world, const Words &) {
   world.allreduce(100'000, 1);
   world.tell("cpus " + line_of("/proc/self/status", "Cpus_allowed_list:"));
   for (const auto &task : std::filesystem::directory_iterator("/proc/self/task"))
-    if (task.path().filename() != std::to_string(getpid()))
-      world.tell("thread " + line_of(task.path() / "status", "Name:") + " cpus " +
-                 line_of(task.path() / "status", "Cpus_allowed_list:"));
+    if (const std::string name = line_of(task.path() / "status", "Name:"); name.starts_with("tutti-"))
+      world.tell(name + " cpus " + line_of(task.path() / "status", "Cpus_allowed_list:"));
   const nlohmann::json memory = world.query("memory");
-  std::size_t asked = 0, placed = 0;
+  std::size_t asked = 0;
   for (const char *part : {"receive_bytes", "staging_bytes", "send_bytes"}) asked += memory[part].get<std::size_t>();
-  for (const auto &[nodes, bytes] : placed_bytes()) {
-    placed += bytes;
-    world.tell("placed for node " + std::to_string(nodes.first) + " on node " + std::to_string(nodes.second));
-  }
-  world.tell(placed >= asked ? "all of its buffers have a node"
-                             : std::to_string(placed) + " of " + std::to_string(asked) + " bytes have a node");
+  const Placement placed = placement();
+  for (const auto &[node, where] : placed.asked_got)
+    world.tell("placed for node " + std::to_string(node) + " on node " + std::to_string(where));
+  world.tell(placed.bytes >= asked
+                 ? "its buffers have a node"
+                 : std::to_string(placed.bytes) + " of " + std::to_string(asked) + " bytes have a node");
 }
 
 void loop(const World &world, const Words &words) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(std::stod(words.at(0)));
-  const std::size_t sizes = words.size() - 1;
-  std::size_t calls = 0;
-  for (std::int32_t go = 1; go != 0; ++calls) {
-    world.allreduce(std::stoul(words.at(1 + calls % sizes)) / sizeof(std::int64_t), static_cast<int>(calls));
-    go = calls + 1 < sizes || std::chrono::steady_clock::now() < end ? 1 : 0;
+  int round = 0;
+  for (std::int32_t go = 1; go != 0;) {
+    ++round;
+    for (std::size_t size = 1; size < words.size(); ++size)
+      world.allreduce(std::stoul(words[size]) / sizeof(std::int64_t), round);
+    if (world.rank() == 0) world.tell("round " + std::to_string(round));
+    go = access(words.at(0).c_str(), F_OK) == 0 ? 0 : 1;
     must(tutti_broadcast(&go, 1, TUTTI_INT32, 0, world.comm()));
   }
-  world.tell(std::to_string(calls) + " calls");
 }
 
 }  // namespace
@@ -166,7 +171,7 @@ int main(int argc, char **argv) {
       {"links", links}, {"place", place}, {"loop", loop}};
   const auto command = argc < 2 ? commands.end() : commands.find(argv[1]);
   if (command == commands.end()) {
-    std::fprintf(stderr, "usage: vm_rank links | place | loop SECONDS BYTES...\n");
+    std::fprintf(stderr, "usage: vm_rank links | place | loop FILE BYTES...\n");
     return 2;
   }
   const World world;

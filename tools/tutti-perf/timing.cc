@@ -51,7 +51,10 @@ int call_all(std::span<const Call> calls, Invoke invoke) {
 class Measurement {
  public:
   Measurement(Job &job, const Options &options, const Pattern &pattern, std::size_t bytes)
-      : job_(job), options_(options), bytes_(bytes), buffers_(options, pattern, bytes, calls_of(bytes, options.iterations)) {
+      : job_(job),
+        options_(options),
+        bytes_(bytes),
+        buffers_(options, pattern, bytes, calls_of(bytes, options.iterations)) {
     for (std::size_t slot = 0; slot < buffers_.slots(); ++slot) calls_.push_back(buffers_.call(slot));
     libraries_.push_back({.ours = true});
     if (options.versus_mpi) libraries_.push_back({.ours = false});

@@ -29,11 +29,15 @@ struct Table {
   std::mutex mutex;
   std::array<Slot, kSlots> slots;
 };
-Table &table() {
-  // Never destroyed: a handle may be used until the very end of the process.
-  static auto *const instance = new Table;
-  return *instance;
-}
+// Never destroyed, since a handle may be used until the very end of the process, and made before any code runs, so that
+// a lookup asks for nothing.
+union Forever {
+  constexpr Forever() : table() {}
+  ~Forever() {}
+  Table table;
+};
+constinit Forever forever;
+Table &table() { return forever.table; }
 
 Slot &slot_of(std::uintptr_t handle) { return table().slots[handle >> kMarkBits & (kSlots - 1)]; }
 

@@ -76,6 +76,7 @@ class Execution {
     std::uint64_t done = 0;
     std::uint64_t released = 0;
     bool queued = false;
+    bool cut = false;  // into several messages
   };
   struct Hold {
     std::uint32_t step;
@@ -100,6 +101,9 @@ class Execution {
   void advance_local(std::uint32_t step, std::uint64_t limit);
   void consume(const PlanStep &plan_step, std::uint32_t step, const std::byte *payload, std::size_t bytes);
   std::uint32_t next_of(std::span<const std::uint32_t> order, std::uint32_t &cursor) const;
+  std::size_t elements(std::size_t bytes) const {
+    return element_shift_ >= 0 ? bytes >> element_shift_ : bytes / binding_.element_bytes;
+  }
   std::uint32_t receive_step(Peer &peer, int slot) const;
   bool take_at_once(Peer &peer, std::uint32_t step, const Arrival &arrival);
   void give_back(const Arrival &arrival);
@@ -128,6 +132,7 @@ class Execution {
   std::vector<Peer> peers_;
   std::uint32_t filled_steps_ = 0, open_steps_ = 0;  // steps that move bytes; those of them not finished
   std::size_t measured_count_ = SIZE_MAX, measured_element_bytes_ = 0;
+  int element_shift_ = 0;  // log2 of the bytes of an element, -1 where they are no power of two
   std::uint32_t holds_ = 0;
   bool blocked_ = false;  // a send or a window waits for credits
   bool contradicted_ = false;

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/small_copy.h"
 #include "mesh/peer.h"
 
 namespace tutti::mesh {
@@ -26,16 +27,6 @@ constexpr std::size_t kChunkHeaderOffset = 64 - sizeof(link::Header);
 // wr_id of a send: how many send queue entries its completion accounts for, above the peer's rank.
 std::uint64_t send_id(std::uint32_t entries, std::int32_t rank) {
   return static_cast<std::uint64_t>(entries) << 32 | static_cast<std::uint32_t>(rank);
-}
-
-// The stream's part of a header that is built at `at`; the link stamps the rest.
-link::Header &begin_header(std::byte *at, const Stream &stream, std::uint8_t flags) {
-  auto &header = *reinterpret_cast<link::Header *>(at);
-  header.flags = flags;
-  header.communicator = stream.communicator;
-  header.call = stream.call;
-  header.signature = stream.signature;
-  return header;
 }
 
 }  // namespace
@@ -85,9 +76,9 @@ bool Mesh::post_eager(Peer &peer, const Stream &stream, link::Class message_clas
                       std::span<const std::byte> data) {
   std::byte *slot =
       peer.slots + static_cast<std::size_t>(peer.link.next_sequence() & peer.slot_mask) * peer.slot_stride;
-  link::Header &header = begin_header(slot, stream, flags);
-  peer.link.stamp(header, message_class, kind);
-  if (!data.empty()) std::memcpy(slot + sizeof(link::Header), data.data(), data.size());
+  *reinterpret_cast<link::Header *>(slot) =
+      peer.link.stamp(message_class, kind, flags, stream.communicator, stream.call, stream.signature);
+  copy_bytes(slot + sizeof(link::Header), data.data(), data.size());
   const auto bytes = static_cast<std::uint32_t>(sizeof(link::Header) + data.size());
   peer.pieces[0] = {reinterpret_cast<std::uint64_t>(slot), bytes, peer.rail->slots.lkey()};
   ibv_send_wr &request = peer.request;
@@ -124,10 +115,10 @@ Sent Mesh::post_chunk(Peer &peer, const Stream &stream, std::span<const std::byt
   std::byte *bounce = holds ? nullptr : peer.bounce + chunk * chunk_stride_;
   std::byte *front = holds ? peer.slots + static_cast<std::size_t>(sequence & peer.slot_mask) * peer.slot_stride
                            : bounce + kChunkHeaderOffset;
-  link::Header &header = begin_header(front, stream, flags);
   ibv_send_wr &request = peer.request;
   request.imm_data = htonl(peer.link.next_chunk());
-  peer.link.stamp(header, link::Class::collective, link::Kind::data);
+  *reinterpret_cast<link::Header *>(front) = peer.link.stamp(link::Class::collective, link::Kind::data, flags,
+                                                             stream.communicator, stream.call, stream.signature);
   peer.link.take_chunk();
   if (holds) {
     peer.pieces[0] = {reinterpret_cast<std::uint64_t>(front), sizeof(link::Header), peer.rail->slots.lkey()};
@@ -217,7 +208,7 @@ void Mesh::refill(Rail &rail) {
   const int error = rail.receives.refill([this](std::int32_t rank, link::Class message_class) {
     Peer &peer = *peers_[static_cast<std::size_t>(rank)];
     peer.link.grant(message_class);
-    mark_grant(peer);
+    if (peer.link.grant_due()) mark_grant(peer);
   });
   TUTTI_CHECK(error == 0, "posting receive buffers failed: {}", errno_text(error));
 }
@@ -236,7 +227,7 @@ void Mesh::release(const Record &record) {
     peer.oldest_chunk = (peer.oldest_chunk + 1) % limits_.chunks;
     peer.link.grant_chunk();
   }
-  mark_grant(peer);
+  if (peer.link.grant_due()) mark_grant(peer);
 }
 
 bool Mesh::holds_much(const Record &record) const {
@@ -245,24 +236,34 @@ bool Mesh::holds_much(const Record &record) const {
 }
 
 int Mesh::poll(std::span<Record> records) {
-  int found = 0;
   // Before new arrivals: what the last batch made due had the time since to travel with a message instead.
   if (!grants_due_.empty()) settle();
+  if (rails_.size() == 1) return poll_rail(*rails_.front(), records);
   // Each time another rail is the first: a busy one may fill the batch.
   if (++first_rail_ >= rails_.size()) first_rail_ = 0;
-  for (std::size_t i = 0; i < rails_.size(); ++i) {
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < rails_.size() && found < records.size(); ++i) {
     const std::size_t turn = first_rail_ + i;
-    Rail *rail = rails_[turn < rails_.size() ? turn : turn - rails_.size()].get();
-    ibv_wc completions[kPollBatch];
-    const int room = std::min<int>(kPollBatch, static_cast<int>(records.size()) - found);
-    if (room <= 0) break;
-    const int polled = ibv_poll_cq(rail->cq.get(), room, completions);
-    TUTTI_CHECK(polled >= 0, "polling the completion queue of {} failed", rail->device->name());
-    for (int c = 0; c < polled; ++c)
-      if (take_completion(*rail, completions[c], records[static_cast<std::size_t>(found)])) ++found;
-    // Buffers go back in batches while traffic flows, and at once when it pauses.
-    if (rail->receives.spent() >= refill_batch_ || (polled == 0 && rail->receives.spent() != 0)) refill(*rail);
+    Rail &rail = *rails_[turn < rails_.size() ? turn : turn - rails_.size()];
+    found += static_cast<std::size_t>(poll_rail(rail, records.subspan(found)));
   }
+  return static_cast<int>(found);
+}
+
+int Mesh::poll_rail(Rail &rail, std::span<Record> records) {
+  ibv_wc completions[kPollBatch];
+  const int room = static_cast<int>(std::min<std::size_t>(kPollBatch, records.size()));
+  const int polled = ibv_poll_cq(rail.cq.get(), room, completions);
+  TUTTI_CHECK(polled >= 0, "polling the completion queue of {} failed", rail.device->name());
+  if (polled == 0) {
+    // Buffers go back in batches while traffic flows, and at once when it pauses.
+    if (rail.receives.spent() != 0) refill(rail);
+    return 0;
+  }
+  int found = 0;
+  for (int c = 0; c < polled; ++c)
+    found += take_completion(rail, completions[c], records[static_cast<std::size_t>(found)]);
+  if (rail.receives.spent() >= refill_batch_) refill(rail);
   return found;
 }
 
@@ -295,17 +296,17 @@ bool Mesh::take_receive(Rail &rail, const ibv_wc &completion, Record &record) {
     if (arrival == link::Arrival::broken)
       break_link(*peer, -1,
                  fmt::format("rank {} sent a message that does not follow the protocol (sequence {}, expected {})",
-                             peer->rank, header.sequence, peer->link.received()));
+                             peer->rank, header.sequence(), peer->link.received() & 0xffff));
     return false;
   }
   if (chunked) rail.receives.release(buffer);  // it only carried the notice
   ++peer->held;
-  if (header.flags & link::kAcknowledgeNow) mark_grant(*peer);
+  if (header.flags() & link::kAcknowledgeNow) mark_grant(*peer);
   ++statistics_.messages_received;
   record = {.payload = front + sizeof(header),
             .bytes = completion.byte_len - static_cast<std::uint32_t>(sizeof(header)),
             .peer = peer->rank,
-            .stream = {header.communicator, header.call, header.signature},
+            .stream = {header.communicator(), header.call(), header.signature()},
             .kind = header.kind(),
             .buffer = chunked ? -1 - static_cast<std::int32_t>(chunk) : static_cast<std::int32_t>(buffer)};
   return true;

@@ -137,6 +137,7 @@ class Mesh {
   Sent post_chunk(Peer &peer, const Stream &stream, std::span<const std::byte> data, std::uint8_t flags);
   void write_grants(Peer &peer, bool signalled);
   bool room_to_post(const Peer &peer) const;
+  int poll_rail(Rail &rail, std::span<Record> records);
   bool take_completion(Rail &rail, const ibv_wc &completion, Record &record);
   bool take_receive(Rail &rail, const ibv_wc &completion, Record &record);
   void take_failure(Rail &rail, const ibv_wc &completion);

@@ -184,8 +184,8 @@ struct Qp : ibv_qp {
   EventCount events;
 };
 
-// Where a poll looks for the next message of one QP.
-struct Watch {
+// Where a poll looks for the next message of one QP. As large as a power of two, so that counting them is a shift.
+struct alignas(32) Watch {
   const std::uint64_t *header;
   std::uint64_t expected;  // the 16 bits a valid header has
   Qp *qp;

@@ -82,15 +82,25 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   const bootstrap::LocalPlace place = bootstrap::local_place(options.environment);
   if (place.rank >= 0 && group.hosts > 1) group.local_rank = place.rank;
 
+  // Memory is placed where this rank will run once it is bound, which it is last of all.
+  const topology::PinPlan plan = topology_->plan(pin_of(config_.pin), group.local_rank, group.local_ranks);
+  const int numa_node = plan.cpus.empty() ? topology_->numa_node_of_process() : plan.numa_node;
+
   // 2. Devices and control addresses.
   const auto offer = [&]() -> Result<Offer> {
-    const DeviceWish wish = {
-        .device = config_.device, .several_hosts = group.hosts > 1, .look_at_all = false, .job_key = group.job_key};
+    const DeviceWish wish = {.device = config_.device,
+                             .several_hosts = group.hosts > 1,
+                             .look_at_all = false,
+                             .job_key = group.job_key,
+                             .numa_node = numa_node};
     TUTTI_TRY(devices_, DeviceSet::open(config_, wish, topology_.get()));
     TUTTI_TRY(const std::vector<verbs::PortOffer> offers, devices_->offers());
     Offer mine;
-    for (const verbs::PortOffer &port : offers)
-      if (mine.ports < kMostOffers) mine.offers[mine.ports++] = port;
+    for (const verbs::PortOffer &port : offers) {
+      if (mine.ports == kMostOffers) break;
+      TUTTI_LOG(info, "offers {} with GID index {}", verbs::offer_text(port), port.gid_index);
+      mine.offers[mine.ports++] = port;
+    }
     TUTTI_TRY(control_, control::Control::listen({.rank = rank_,
                                                   .ranks = ranks_,
                                                   .job_key = group.job_key,
@@ -109,13 +119,14 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   bringup_options.ranks = ranks_;
   bringup_options.devices = devices_->devices();
   bringup_options.topology = topology_.get();
+  bringup_options.numa_node = numa_node;
   bringup_options.wire_bytes = softdev::kWireBytes;
   bringup_options.wire_packets = softdev::kWirePackets;
   for (const Offer &other : offers) bringup_options.offers.emplace_back(other.offers, other.offers + other.ports);
   Result<mesh::Bringup> bringup = mesh::Bringup::create(std::move(bringup_options));
   Result<std::vector<std::byte>> announcement;
   if (bringup) announcement = bringup->announcement();
-  else announcement = tl::unexpected<Error>(bringup.error());
+  else announcement = tl::unexpected<Error>(devices_->explained(bringup.error()));
   TUTTI_TRY(const std::vector<std::byte> announcements,
             exchange.gather(announcement, mesh::Bringup::announcement_bytes(ranks_)));
 
@@ -130,6 +141,7 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   };
   TUTTI_TRY(exchange.gather(connect()));
 
+  tell_what_was_capped();
   device_names_ = mesh_->device_names();
   device_reason_ = explain_choice(config_.device, ranks_, group.hosts, device_names_);
   comm::Setting setting = {.ranks_per_core = group.ranks_per_core, .one_host = group.hosts == 1};
@@ -141,12 +153,26 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   engine_->add(*communicator_);
 
   // Last, so that helper threads have not inherited a mask of one core.
-  const topology::PinPlan plan = topology_->plan(pin_of(config_.pin), group.local_rank, group.local_ranks);
   binding_reason_ = plan.reason;
   binding_.emplace(topology::Binding::apply(plan));
   TUTTI_LOG(info, "{} ranks on {} hosts, {}; {}; {} exchanges", ranks_, group.hosts, device_reason_, binding_reason_,
             exchange.exchanges());
   return {};
+}
+
+// Wishes that devices do not fulfil, once: they are the same on all ranks.
+void World::tell_what_was_capped() const {
+  if (rank_ != 0) return;
+  const std::int64_t granted = mesh_->limits().credits[0];
+  if (ranks_ > 1 && config_.credits != 0 && config_.credits != granted)
+    TUTTI_LOG(warn,
+              "TUTTI_CREDITS={} is not possible: each peer is granted {} receive buffers; they are 2 at least, and no "
+              "more than shared receive queues and the software device's rings hold of messages of {} bytes "
+              "(TUTTI_EAGER_BYTES)",
+              config_.credits, granted, mesh_->eager_bytes());
+  if (config_.eager_bytes != static_cast<std::int64_t>(mesh_->eager_bytes()))
+    TUTTI_LOG(warn, "TUTTI_EAGER_BYTES={} is not possible: with the software device's MTU it is {}",
+              config_.eager_bytes, mesh_->eager_bytes());
 }
 
 Result<> World::finalize() {
@@ -158,7 +184,8 @@ Result<> World::finalize() {
                                           .type = reduce::Type::uint8,
                                           .op = reduce::Op::max,
                                           .count = 1,
-                                          .in_place = true},
+                                          .in_place = true,
+                                          .parting = true},
                                 .input = &token,
                                 .output = &token};
     met = engine_->run(*communicator_, barrier);

@@ -77,10 +77,9 @@ void Engine::add(Communicator &communicator) {
 void Engine::remove(Communicator &communicator) { communicators_[communicator.id()] = nullptr; }
 
 int Engine::progress(std::size_t most) {
-  std::array<mesh::Record, kBatch> records;
-  const int count = mesh_->poll(std::span(records).first(std::min(most, kBatch)));
+  const int count = mesh_->poll(std::span(records_).first(std::min(most, kBatch)));
   for (int i = 0; i < count; ++i) {
-    const mesh::Record &record = records[static_cast<std::size_t>(i)];
+    const mesh::Record &record = records_[static_cast<std::size_t>(i)];
     const std::size_t id = record.stream.communicator;
     if (id < communicators_.size() && communicators_[id] != nullptr) [[likely]]
       communicators_[id]->deliver(record);

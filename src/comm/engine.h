@@ -9,6 +9,7 @@
 // event fds.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -71,6 +72,7 @@ class Engine {
   const WaitPolicy policy_;
   const int wake_fd_;
   std::vector<Communicator *> communicators_;  // by id
+  std::array<mesh::Record, kBatch> records_;   // of the poll under way
   std::uint64_t seen_changes_ = 0;
   std::atomic<bool> aborted_{false};
   std::vector<mesh::Breakage> breakages_;  // not yet explained by a death

@@ -6,6 +6,8 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/hot.h"
+#include "base/small_copy.h"
 
 namespace tutti::exec {
 
@@ -47,12 +49,12 @@ std::uint64_t Execution::bytes_of(const Range &range) const {
   return elements * binding_.element_bytes;
 }
 
-std::byte *Execution::address(const Range &range, std::uint64_t offset) {
+TUTTI_HOT std::byte *Execution::address(const Range &range, std::uint64_t offset) {
   if (range.buffer == Buffer::scratch) return scratch_.data() + offset;
   return binding_.output + offset;
 }
 
-const std::byte *Execution::read_address(const Range &range, std::uint64_t offset) {
+TUTTI_HOT const std::byte *Execution::read_address(const Range &range, std::uint64_t offset) {
   if (range.buffer == Buffer::input) return binding_.input + offset;
   return address(range, offset);
 }
@@ -73,13 +75,46 @@ void Execution::measure_steps() {
     run.source_offset = has_source ? offset_of(step.source) : 0;
     run.target_offset = has_target ? offset_of(step.target) : 0;
     run.piece = mesh_.piece_bytes(run.total, binding_.element_bytes);
+    run.cut = mesh_.is_cut(run.total);
     if (run.total == 0) continue;
     ++filled_steps_;
     if (!has_source || step.kind == Step::Kind::recv_reduce)
       peers_[static_cast<std::size_t>(plan_.steps()[i].peer_slot)].expected += run.total;
   }
+  element_shift_ = std::has_single_bit(binding_.element_bytes) ? std::countr_zero(binding_.element_bytes) : -1;
   measured_count_ = binding_.count;
   measured_element_bytes_ = binding_.element_bytes;
+}
+
+void Execution::push(std::uint32_t step) {
+  if (runs_[step].queued) return;
+  runs_[step].queued = 1;
+  ready_[ready_tail_++ & ready_mask_] = step;  // never full: a step is queued once at most
+}
+
+TUTTI_HOT void Execution::release(const PlanStep &plan_step, Run &run, std::uint64_t to) {
+  if (to == run.released) return;
+  run.released = to;
+  if (to == run.total) --open_steps_;
+  for (const std::uint32_t successor : plan_.successors(plan_step))
+    if (runs_[successor].released != runs_[successor].total) push(successor);
+}
+
+// The common case: a send that follows nothing and is one message, at its turn.
+TUTTI_HOT bool Execution::send_at_once(std::uint32_t step) {
+  const PlanStep &plan_step = plan_.steps()[step];
+  Run &run = runs_[step];
+  const int to = plan_step.step.peer;
+  if (plan_step.step.kind != Step::Kind::send || plan_step.edges != 0 || run.cut || !windows_.open(to)) return false;
+  Peer &peer = peers_[static_cast<std::size_t>(plan_step.peer_slot)];
+  if (peer.next_send != plan_step.turn) return false;
+  const std::byte *data = read_address(plan_step.step.source, run.source_offset);
+  if (!mesh_.send(to, binding_.stream, {data, run.total}, false).accepted) return false;
+  ++peer.next_send;
+  run.done = run.total;
+  windows_.sent(to, run.total);
+  release(plan_step, run, run.total);
+  return true;
 }
 
 void Execution::start(const Binding &binding) {
@@ -93,19 +128,9 @@ void Execution::start(const Binding &binding) {
   for (Run &run : runs_) run.done = run.released = 0;
   open_steps_ = filled_steps_;
   blocked_ = contradicted_ = false;
-  for (std::uint32_t i = 0; i < runs_.size(); ++i) {
-    if (runs_[i].total == 0) continue;
-    // Receives wait for their messages; what else is not ready is pushed by what it waits for.
-    const Step::Kind kind = plan_.steps()[i].step.kind;
-    if (kind != Step::Kind::recv && kind != Step::Kind::recv_reduce) advance(i);
-  }
-  drain();
-}
-
-void Execution::push(std::uint32_t step) {
-  if (runs_[step].queued) return;
-  runs_[step].queued = 1;
-  ready_[ready_tail_++ & ready_mask_] = step;  // never full: a step is queued once at most
+  for (const std::uint32_t step : plan_.starters())
+    if (runs_[step].total != 0 && !send_at_once(step)) advance(step);
+  if (ready_head_ != ready_tail_) drain();
 }
 
 void Execution::drain() {
@@ -118,14 +143,15 @@ void Execution::drain() {
 }
 
 std::uint64_t Execution::limit_of(const PlanStep &plan_step, std::uint32_t step) const {
-  std::uint64_t limit = runs_[step].total;
+  const Run &run = runs_[step];
+  std::uint64_t limit = run.total;
   for (const Edge &edge : plan_.edges(plan_step)) {
-    const std::uint64_t released = runs_[edge.step].released;
-    if (released == runs_[edge.step].total) continue;
-    const std::uint64_t earlier = edge.earlier_target ? runs_[edge.step].target_offset : runs_[edge.step].source_offset;
-    const std::uint64_t later = edge.later_target ? runs_[step].target_offset : runs_[step].source_offset;
+    const Run &before = runs_[edge.step];
+    if (before.released == before.total) continue;
+    const std::uint64_t earlier = edge.earlier_target ? before.target_offset : before.source_offset;
+    const std::uint64_t later = edge.later_target ? run.target_offset : run.source_offset;
     // Both positions are offsets in one buffer; what the earlier step has not released yet is off limits.
-    const std::uint64_t frontier = earlier + released;
+    const std::uint64_t frontier = earlier + before.released;
     limit = std::min(limit, frontier > later ? frontier - later : 0);
   }
   return limit;
@@ -144,86 +170,83 @@ void Execution::advance(std::uint32_t step) {
   }
 }
 
-void Execution::release(std::uint32_t step, std::uint64_t to) {
-  if (to == runs_[step].released) return;
-  runs_[step].released = to;
-  if (to == runs_[step].total) --open_steps_;
-  for (const std::uint32_t successor : plan_.successors(plan_.steps()[step]))
-    if (runs_[successor].released != runs_[successor].total) push(successor);
-}
-
 void Execution::advance_send(std::uint32_t step, std::uint64_t limit) {
   const PlanStep &plan_step = plan_.steps()[step];
+  const int to = plan_step.step.peer;
   Peer &peer = peers_[static_cast<std::size_t>(plan_step.peer_slot)];
   const std::span<const std::uint32_t> order =
       plan_.sends(plan_.peers()[static_cast<std::size_t>(plan_step.peer_slot)]);
   if (next_of(order, peer.next_send) != step) return;
-  const std::byte *data = read_address(plan_step.step.source, runs_[step].source_offset);
-  const std::uint64_t piece = runs_[step].piece;
-  while (runs_[step].done < runs_[step].total) {
-    const std::uint64_t bytes = std::min(piece, runs_[step].total - runs_[step].done);
-    if (limit - runs_[step].done < bytes) return;  // the rest of the piece is not ready
+  Run &run = runs_[step];
+  const std::byte *data = read_address(plan_step.step.source, run.source_offset);
+  while (run.done < run.total) {
+    const std::uint64_t bytes = std::min(run.piece, run.total - run.done);
+    if (limit - run.done < bytes) return;  // the rest of the piece is not ready
     // The end of a staged transfer: its pieces may hold memory until they are acknowledged.
-    const bool last = runs_[step].done + bytes == runs_[step].total && mesh_.is_cut(runs_[step].total);
-    const mesh::Sent sent = windows_.open(plan_step.step.peer) ? mesh_.send(plan_step.step.peer, binding_.stream,
-                                                                            {data + runs_[step].done, bytes}, last)
-                                                               : mesh::Sent{};
+    const bool last = run.cut && run.done + bytes == run.total;
+    mesh::Sent sent;
+    if (windows_.open(to)) sent = mesh_.send(to, binding_.stream, {data + run.done, bytes}, last);
     if (!sent.accepted) {
       blocked_ = true;
       blocked_sends_.push_back(step);
       return;
     }
-    runs_[step].done += bytes;
-    windows_.sent(plan_step.step.peer, bytes);
-    if (sent.holds_memory) {
-      peer.holds.push_back({step, sent.sequence, runs_[step].done});
+    run.done += bytes;
+    windows_.sent(to, bytes);
+    // A step is released in order: behind a held piece of it, wait for this one's acknowledgement, which is asked for
+    // (only the last piece of a cut transfer can be small enough not to be held itself).
+    if (sent.holds_memory || (run.cut && !peer.holds.empty() && peer.holds.back().step == step)) {
+      peer.holds.push_back({step, sent.sequence, run.done});
       ++holds_;
-    } else if (peer.holds.empty() || peer.holds.back().step != step) {
-      release(step, runs_[step].done);
     } else {
-      // A step is released in order: behind a held piece of it, wait for this one's acknowledgement, which is asked for
-      // (only the last piece of a cut transfer can be this small).
-      peer.holds.push_back({step, sent.sequence, runs_[step].done});
-      ++holds_;
+      release(plan_step, run, run.done);
     }
   }
-  if (const std::uint32_t next = next_of(order, peer.next_send); next != kNoStep) push(next);
+  if (++peer.next_send < order.size()) {
+    if (const std::uint32_t next = next_of(order, peer.next_send); next != kNoStep) push(next);
+  }
 }
 
-void Execution::consume(const PlanStep &plan_step, std::uint32_t step, const std::byte *payload, std::size_t bytes) {
-  std::byte *target = address(plan_step.step.target, runs_[step].target_offset + runs_[step].done);
+TUTTI_HOT void Execution::consume(const PlanStep &plan_step, const Run &run, const std::byte *payload,
+                                  std::size_t bytes) {
+  std::byte *target = address(plan_step.step.target, run.target_offset + run.done);
   if (plan_step.step.kind == Step::Kind::recv) {
-    std::memcpy(target, payload, bytes);
+    copy_bytes(target, payload, bytes);
     return;
   }
-  const std::byte *local = read_address(plan_step.step.source, runs_[step].source_offset + runs_[step].done);
-  const std::size_t count = bytes / binding_.element_bytes;
-  if (plan_step.step.side == Side::left) binding_.kernel(target, payload, local, count);
-  else binding_.kernel(target, local, payload, count);
+  const std::byte *local = read_address(plan_step.step.source, run.source_offset + run.done);
+  if (plan_step.step.side == Side::left) binding_.kernel(target, payload, local, elements(bytes));
+  else binding_.kernel(target, local, payload, elements(bytes));
 }
 
 // The step that the next message from or to a peer belongs to: messages match in order, and empty steps send none.
-std::uint32_t Execution::next_of(std::span<const std::uint32_t> order, std::uint32_t &cursor) const {
+TUTTI_HOT std::uint32_t Execution::next_of(std::span<const std::uint32_t> order, std::uint32_t &cursor) const {
   while (cursor < order.size() && runs_[order[cursor]].done == runs_[order[cursor]].total) ++cursor;
   return cursor < order.size() ? order[cursor] : kNoStep;
 }
 
-std::uint32_t Execution::receive_step(Peer &peer, int slot) const {
+TUTTI_HOT std::uint32_t Execution::receive_step(Peer &peer, int slot) const {
   return next_of(plan_.receives(plan_.peers()[static_cast<std::size_t>(slot)]), peer.next_receive);
 }
 
+TUTTI_HOT void Execution::give_back(const Arrival &arrival) {
+  if (arrival.own != nullptr) pool_.give(arrival.own);
+  else mesh_.release(arrival.record);
+}
+
 // The common case: a message that its step can use whole, with nothing waiting before it.
-bool Execution::take_at_once(Peer &peer, std::uint32_t step, const Arrival &arrival) {
+TUTTI_HOT bool Execution::take_at_once(Peer &peer, std::uint32_t step, const Arrival &arrival) {
   const PlanStep &plan_step = plan_.steps()[step];
   Run &run = runs_[step];
-  const std::uint64_t after = run.done + arrival.record.bytes;
+  const std::uint32_t bytes = arrival.record.bytes;
+  const std::uint64_t after = run.done + bytes;
   if (after > run.total || (plan_step.edges != 0 && after > limit_of(plan_step, step))) return false;
-  consume(plan_step, step, arrival.record.payload, arrival.record.bytes);
+  consume(plan_step, run, arrival.record.payload, bytes);
   run.done = after;
-  peer.consumed += arrival.record.bytes;
+  peer.consumed += bytes;
   give_back(arrival);
-  windows_.consumed(arrival.record.peer, arrival.record.bytes);
-  release(step, after);
+  windows_.consumed(arrival.record.peer, bytes);
+  release(plan_step, run, after);
   return true;
 }
 
@@ -232,31 +255,29 @@ void Execution::advance_receive(std::uint32_t step, std::uint64_t limit) {
   const int slot = plan_step.peer_slot;
   Peer &peer = peers_[static_cast<std::size_t>(slot)];
   if (receive_step(peer, slot) != step) return;
-  while (runs_[step].done < limit && peer.head < peer.pending.size()) {
+  Run &run = runs_[step];
+  while (run.done < limit && peer.head < peer.pending.size()) {
     Arrival &arrival = peer.pending[peer.head];
     const std::uint32_t left = arrival.record.bytes - arrival.offset;
-    if (left > runs_[step].total - runs_[step].done) {
+    if (left > run.total - run.done) {
       contradicted_ = true;
       return;
     }
-    const std::uint64_t bytes = std::min<std::uint64_t>(left, limit - runs_[step].done);
-    consume(plan_step, step, arrival.record.payload + arrival.offset, bytes);
+    const std::uint64_t bytes = std::min<std::uint64_t>(left, limit - run.done);
+    consume(plan_step, run, arrival.record.payload + arrival.offset, bytes);
     arrival.offset += static_cast<std::uint32_t>(bytes);
     peer.consumed += bytes;
-    runs_[step].done += bytes;
+    run.done += bytes;
     if (arrival.offset == arrival.record.bytes) finish_arrival(peer, arrival);
   }
-  release(step, runs_[step].done);
-  if (runs_[step].done == runs_[step].total && peer.head < peer.pending.size()) {
+  release(plan_step, run, run.done);
+  if (run.done == run.total && peer.head < peer.pending.size()) {
     const std::uint32_t next = receive_step(peer, slot);
     if (next != kNoStep) push(next);
   }
 }
 
-void Execution::give_back(const Arrival &arrival) {
-  if (arrival.own != nullptr) pool_.give(arrival.own);
-  else mesh_.release(arrival.record);
-}
+void Execution::drop(const Arrival &arrival) { give_back(arrival); }
 
 void Execution::finish_arrival(Peer &peer, Arrival &arrival) {
   give_back(arrival);
@@ -269,18 +290,19 @@ void Execution::finish_arrival(Peer &peer, Arrival &arrival) {
 
 void Execution::advance_local(std::uint32_t step, std::uint64_t limit) {
   const Step &what = plan_.steps()[step].step;
-  const std::uint64_t bytes = limit - runs_[step].done;
-  std::byte *target = address(what.target, runs_[step].target_offset + runs_[step].done);
-  const std::byte *source = read_address(what.source, runs_[step].source_offset + runs_[step].done);
+  Run &run = runs_[step];
+  const std::uint64_t bytes = limit - run.done;
+  std::byte *target = address(what.target, run.target_offset + run.done);
+  const std::byte *source = read_address(what.source, run.source_offset + run.done);
   if (what.kind == Step::Kind::copy) {
-    if (target != source) std::memcpy(target, source, bytes);
+    if (target != source) copy_bytes(target, source, bytes);
   } else if (what.side == Side::left) {
-    binding_.kernel(target, source, target, bytes / binding_.element_bytes);
+    binding_.kernel(target, source, target, elements(bytes));
   } else {
-    binding_.kernel(target, target, source, bytes / binding_.element_bytes);
+    binding_.kernel(target, target, source, elements(bytes));
   }
-  runs_[step].done = limit;
-  release(step, limit);
+  run.done = limit;
+  release(plan_.steps()[step], run, limit);
 }
 
 void Execution::arrive(const Arrival &arrival) {
@@ -299,7 +321,7 @@ void Execution::arrive(const Arrival &arrival) {
     return;
   }
   if (peer.pending.empty() && take_at_once(peer, step, arrival)) [[likely]] {
-    drain();
+    if (ready_head_ != ready_tail_) drain();
     return;
   }
   peer.pending.push_back(arrival);
@@ -325,7 +347,7 @@ void Execution::check_holds(Peer &peer) {
   while (peer.holds_head < peer.holds.size() && mesh_.acknowledged(rank, peer.holds[peer.holds_head].sequence)) {
     const Hold hold = peer.holds[peer.holds_head++];
     --holds_;
-    release(hold.step, hold.end);
+    release(plan_.steps()[hold.step], runs_[hold.step], hold.end);
   }
   if (peer.holds_head == peer.holds.size()) {
     peer.holds.clear();

@@ -29,6 +29,7 @@ struct PlanStep {
   std::uint32_t first_edge = 0, edges = 0;
   std::uint32_t first_successor = 0, successors = 0;
   std::int32_t peer_slot = -1;  // index into peers()
+  std::uint32_t turn = 0;       // position in the order of its peer's receives or sends
 };
 
 struct PeerPlan {
@@ -56,6 +57,8 @@ class Plan {
   std::span<const std::uint32_t> sends(const PeerPlan &peer) const {
     return {send_order_.data() + peer.first_send, peer.sends};
   }
+  // Steps that wait for no message: sends and local work. What is not ready yet is tried again by what it follows.
+  const std::vector<std::uint32_t> &starters() const { return starters_; }
   // -1: this plan exchanges nothing with that rank.
   std::int32_t slot_of(std::int32_t rank) const { return slot_of_rank_[static_cast<std::size_t>(rank)]; }
 
@@ -66,7 +69,7 @@ class Plan {
   std::vector<Edge> edges_;
   std::vector<std::uint32_t> successors_;
   std::vector<PeerPlan> peers_;
-  std::vector<std::uint32_t> receive_order_, send_order_;
+  std::vector<std::uint32_t> receive_order_, send_order_, starters_;
   std::vector<std::int32_t> slot_of_rank_;
 };
 

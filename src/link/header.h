@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The 32 bytes in front of every message, fixed and versioned (docs/PROTOCOL.md). Little-endian; both ends of a link
+// The 24 bytes in front of every message, fixed and versioned (docs/PROTOCOL.md). Little-endian; both ends of a link
 // run the same version, which start-up checks. All counts are cumulative, never increments: losing or repeating one
 // does no harm.
 #pragma once
@@ -13,7 +13,7 @@ namespace tutti::link {
 
 static_assert(std::endian::native == std::endian::little, "the wire format is little-endian");
 
-inline constexpr std::uint8_t kVersion = 1;
+inline constexpr std::uint8_t kVersion = 2;
 
 // Receive buffers are granted by class, so that bulk traffic cannot starve the small messages that keep it going.
 enum class Class : std::uint8_t { collective, point_to_point, control };
@@ -27,23 +27,33 @@ enum class Kind : std::uint8_t {
 
 inline constexpr std::uint8_t kAcknowledgeNow = 1;  // flag: the sender waits for this message's acknowledgement
 
+// Three words, each written by one store: what copies the message right after that finds whole words on their way to
+// memory, and with the software device's own word a message of 32 bytes fills one cache line.
 struct Header {
-  std::uint8_t version_and_kind;  // kVersion << 4 | kind
-  std::uint8_t flags;
-  std::uint16_t epoch;              // of the connection; a message of an earlier one is dropped
-  std::uint32_t sequence;           // position among all messages of this link and direction
-  std::uint32_t received;           // messages of the other direction received in order so far: acknowledges them
-  std::uint16_t granted[kClasses];  // receive buffers granted so far, by class
-  std::uint16_t granted_chunks;     // staging chunks granted so far
-  std::uint16_t communicator;
-  std::uint16_t reserved;   // zero
-  std::uint32_t call;       // with the communicator: the stream
-  std::uint32_t signature;  // of the call, equal on all ranks that make the same one
+  std::uint64_t identity;  // kind 0-3 | version 4-7 | flags 8-15 | epoch 16-31 | communicator 32-47 | sequence 48-63
+  std::uint64_t counts;  // received 0-15 | granted collective 16-31, chunks 32-47, point-to-point 48-55, control 56-63
+  std::uint64_t stream;  // call 0-31 | signature 32-63
 
-  Kind kind() const { return static_cast<Kind>(version_and_kind & 0xf); }
-  std::uint8_t version() const { return version_and_kind >> 4; }
+  Kind kind() const { return static_cast<Kind>(identity & 0xf); }
+  std::uint8_t version() const { return identity >> 4 & 0xf; }
+  std::uint8_t flags() const { return static_cast<std::uint8_t>(identity >> 8); }
+  // Of the connection; a message of an earlier one is dropped.
+  std::uint16_t epoch() const { return static_cast<std::uint16_t>(identity >> 16); }
+  std::uint16_t communicator() const { return static_cast<std::uint16_t>(identity >> 32); }
+  // Position among all messages of this link and direction, modulo 2^16: far more than are ever unacknowledged.
+  std::uint16_t sequence() const { return static_cast<std::uint16_t>(identity >> 48); }
+  // Messages of the other direction received in order so far: acknowledges them.
+  std::uint16_t received() const { return static_cast<std::uint16_t>(counts); }
+  std::uint16_t granted_collective() const { return static_cast<std::uint16_t>(counts >> 16); }
+  std::uint16_t granted_chunks() const { return static_cast<std::uint16_t>(counts >> 32); }
+  std::uint8_t granted_point_to_point() const { return static_cast<std::uint8_t>(counts >> 48); }
+  std::uint8_t granted_control() const { return static_cast<std::uint8_t>(counts >> 56); }
+  // With the communicator: the stream.
+  std::uint32_t call() const { return static_cast<std::uint32_t>(stream); }
+  // Of the call, equal on all ranks that make the same one.
+  std::uint32_t signature() const { return static_cast<std::uint32_t>(stream >> 32); }
 };
-static_assert(sizeof(Header) == 32 && std::is_trivially_copyable_v<Header>);
+static_assert(sizeof(Header) == 24 && std::is_trivially_copyable_v<Header>);
 
 // What a receiver writes into its peer's memory when no message is about to carry it: the header's counts, as two
 // words, each of which is written by one 8-byte store and true by itself. The upper half of both is `received`, which

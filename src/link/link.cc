@@ -71,27 +71,44 @@ Link::Link(const Limits &limits, std::uint16_t epoch, std::uint32_t first_sequen
     : next_sequence_(first_sequence),
       acknowledged_(first_sequence),
       slots_(limits.slots),
-      allowed_(limits.credits),
-      chunks_allowed_(limits.chunks),
+      allowed_{limits.credits[0], limits.credits[1], limits.credits[2], limits.chunks},
       received_(first_sequence),
       written_received_(first_sequence),
-      granted_(limits.credits),
-      told_(limits.credits),
-      chunks_granted_(limits.chunks),
-      told_chunks_(limits.chunks),
-      epoch_(epoch) {
-  TUTTI_CHECK(std::has_single_bit(limits.slots));
-  for (int c = 0; c < kClasses; ++c) half_[c] = static_cast<std::uint16_t>((limits.credits[c] + 1) / 2);
-  half_chunks_ = static_cast<std::uint16_t>((limits.chunks + 1) / 2);
+      granted_(allowed_),
+      told_(allowed_),
+      own_identity_(std::uint64_t{kVersion} << 4 | std::uint64_t{epoch} << 16),
+      granted_counts_(pack(granted_)),
+      expected_identity_(own_identity_ | std::uint64_t{first_sequence} << 48) {
+  TUTTI_CHECK(std::has_single_bit(limits.slots) && limits.slots < 1u << 15);
+  // Headers carry 8 bits of these counts, which have to tell forward from backward.
+  TUTTI_CHECK(limits.credits[1] < 128 && limits.credits[2] < 128);
+  for (std::size_t c = 0; c < half_.size(); ++c) half_[c] = std::max<std::uint16_t>(1, (granted_[c] + 1) / 2);
+}
+
+Arrival Link::refuse(const Header &header) const {
+  if (header.epoch() != epoch())
+    return static_cast<std::int16_t>(header.epoch() - epoch()) < 0 ? Arrival::stale : Arrival::broken;
+  const auto ahead = static_cast<std::int16_t>(header.sequence() - static_cast<std::uint16_t>(received_));
+  return header.version() == kVersion && header.kind() <= Kind::failure && ahead < 0 ? Arrival::duplicate
+                                                                                     : Arrival::broken;
+}
+
+void Link::hear_grants(const Header &header) {
+  advance(allowed_[0], header.granted_collective());
+  advance(allowed_[kChunks], header.granted_chunks());
+  const auto advance_low = [](std::uint16_t &count, std::uint8_t to) {
+    const auto more = static_cast<std::int8_t>(to - static_cast<std::uint8_t>(count));
+    if (more > 0) count = static_cast<std::uint16_t>(count + more);
+  };
+  advance_low(allowed_[1], header.granted_point_to_point());
+  advance_low(allowed_[2], header.granted_control());
 }
 
 Grants Link::take_grants() {
-  acknowledge_now_ = false;
+  mark_told();
   written_received_ = received_;
-  told_ = granted_;
-  told_chunks_ = chunks_granted_;
   const std::uint64_t received = static_cast<std::uint64_t>(received_) << 32;
-  return {received | static_cast<std::uint64_t>(chunks_granted_) << 16 | granted_[0],
+  return {received | static_cast<std::uint64_t>(granted_[kChunks]) << 16 | granted_[0],
           received | static_cast<std::uint64_t>(granted_[1]) << 16 | granted_[2]};
 }
 

@@ -58,46 +58,45 @@ class Link {
   // Both directions begin at first_sequence, on both ends alike.
   explicit Link(const Limits &limits, std::uint16_t epoch, std::uint32_t first_sequence = 0);
 
-  // Sending. can_send() first; stamp() takes the credit and fills the link's part of the header.
+  // Sending. can_send() first; stamp() takes the credit and makes the header.
   bool can_send(Class message_class) const {
     const int c = static_cast<int>(message_class);
     return allowed_[c] != sent_[c] && next_sequence_ - acknowledged_ < slots_;
   }
-  bool can_send_chunk() const { return chunks_allowed_ != chunks_sent_ && can_send(Class::collective); }
+  bool can_send_chunk() const { return allowed_[kChunks] != sent_[kChunks] && can_send(Class::collective); }
   std::uint32_t next_sequence() const { return next_sequence_; }
-  std::uint16_t next_chunk() const { return chunks_sent_; }
-  void stamp(Header &header, Class message_class, Kind kind) {
+  std::uint16_t next_chunk() const { return sent_[kChunks]; }
+  Header stamp(Class message_class, Kind kind, std::uint8_t flags, std::uint16_t communicator, std::uint32_t call,
+               std::uint32_t signature) {
     TUTTI_DCHECK(can_send(message_class));
     ++sent_[static_cast<int>(message_class)];
-    header.version_and_kind = static_cast<std::uint8_t>(kVersion << 4 | static_cast<std::uint8_t>(kind));
-    header.epoch = epoch_;
-    header.sequence = next_sequence_++;
-    header.received = received_;
-    for (int c = 0; c < kClasses; ++c) header.granted[c] = told_[c] = granted_[c];
-    header.granted_chunks = told_chunks_ = chunks_granted_;
-    header.reserved = 0;
-    acknowledge_now_ = false;
+    mark_told();
+    const auto shifted = [](std::uint64_t value, int by) { return value << by; };
+    return {.identity = own_identity_ | static_cast<std::uint64_t>(kind) | shifted(flags, 8) |
+                        shifted(communicator, 32) | shifted(next_sequence_++, 48),
+            .counts = granted_counts_ | (received_ & 0xffff),
+            .stream = call | shifted(signature, 32)};
   }
-  void take_chunk() { ++chunks_sent_; }
+  void take_chunk() { ++sent_[kChunks]; }
   // Whether everything up to and including that sequence is acknowledged.
   bool acknowledged(std::uint32_t sequence) const { return static_cast<std::int32_t>(acknowledged_ - sequence) > 0; }
   std::uint32_t retained() const { return next_sequence_ - acknowledged_; }
 
   // Receiving.
   Arrival accept(const Header &header) {
-    if (header.epoch != epoch_) [[unlikely]]
-      return static_cast<std::int16_t>(header.epoch - epoch_) < 0 ? Arrival::stale : Arrival::broken;
-    if (header.kind() > Kind::failure) [[unlikely]]
-      return Arrival::broken;
-    if (header.sequence != received_ || header.version() != kVersion) [[unlikely]]
-      return header.version() == kVersion && static_cast<std::int32_t>(header.sequence - received_) < 0
-                 ? Arrival::duplicate
-                 : Arrival::broken;
+    if (((header.identity ^ expected_identity_) & kExpectedMask) != 0 || header.kind() > Kind::failure) [[unlikely]]
+      return refuse(header);
+    expected_identity_ += kOneSequence;
     ++received_;
-    if (header.flags & kAcknowledgeNow) acknowledge_now_ = true;
-    if (static_cast<std::int32_t>(header.received - acknowledged_) >= 0) acknowledged_ = header.received;
-    for (int c = 0; c < kClasses; ++c) advance(allowed_[c], header.granted[c]);
-    advance(chunks_allowed_, header.granted_chunks);
+    if (header.flags() & kAcknowledgeNow) acknowledge_now_ = due_ = true;
+    const std::uint64_t news = header.counts ^ heard_counts_;
+    if (news != 0) {
+      heard_counts_ = header.counts;
+      const auto acknowledged =
+          static_cast<std::int16_t>(header.received() - static_cast<std::uint16_t>(acknowledged_));
+      if (acknowledged > 0) acknowledged_ += static_cast<std::uint16_t>(acknowledged);
+      if (news >> 16 != 0) hear_grants(header);
+    }
     return Arrival::deliver;
   }
   void learn(const Grants &grants) {
@@ -106,7 +105,7 @@ class Link {
     if (static_cast<std::int32_t>(bulk_received - acknowledged_) >= 0) {
       acknowledged_ = bulk_received;
       advance(allowed_[0], static_cast<std::uint16_t>(grants.bulk));
-      advance(chunks_allowed_, static_cast<std::uint16_t>(grants.bulk >> 16));
+      advance(allowed_[kChunks], static_cast<std::uint16_t>(grants.bulk >> 16));
     }
     if (static_cast<std::int32_t>(static_cast<std::uint32_t>(grants.small >> 32) - acknowledged_) >= 0) {
       advance(allowed_[1], static_cast<std::uint16_t>(grants.small >> 16));
@@ -114,54 +113,71 @@ class Link {
     }
   }
   // A buffer of that class, or a chunk, is free (and posted) again.
-  void grant(Class message_class) { ++granted_[static_cast<int>(message_class)]; }
-  void grant_chunk() { ++chunks_granted_; }
+  void grant(Class message_class) { grant_one(static_cast<int>(message_class)); }
+  void grant_chunk() { grant_one(kChunks); }
 
   // Whether the peer should be told by itself: it waits for an acknowledgement, or half of what it may use has come
   // back without a message of ours to say so.
-  bool grant_due() const {
-    if (acknowledge_now_ || received_ - written_received_ >= kRewriteAfter) return true;
-    if (static_cast<std::uint16_t>(chunks_granted_ - told_chunks_) >= half_chunks_ && half_chunks_ != 0) return true;
-    for (int c = 0; c < kClasses; ++c)
-      if (static_cast<std::uint16_t>(granted_[c] - told_[c]) >= half_[c] && half_[c] != 0) return true;
-    return false;
-  }
+  bool grant_due() const { return due_; }
   // Whether the peer waits to hear that its message has come.
   bool acknowledgement_due() const { return acknowledge_now_; }
   // The counts to write to the peer; it counts as told from now on.
   Grants take_grants();
 
-  std::uint16_t epoch() const { return epoch_; }
+  std::uint16_t epoch() const { return static_cast<std::uint16_t>(own_identity_ >> 16); }
   std::uint32_t received() const { return received_; }
   // Credits in hand and outstanding, for statistics and the ledger's check.
   std::uint16_t credits(Class c) const {
     return static_cast<std::uint16_t>(allowed_[static_cast<int>(c)] - sent_[static_cast<int>(c)]);
   }
-  std::uint16_t chunk_credits() const { return static_cast<std::uint16_t>(chunks_allowed_ - chunks_sent_); }
+  std::uint16_t chunk_credits() const { return static_cast<std::uint16_t>(allowed_[kChunks] - sent_[kChunks]); }
   std::uint16_t granted(Class c) const { return granted_[static_cast<int>(c)]; }
 
  private:
+  // Beside the classes in the arrays of counts: staging chunks.
+  static constexpr int kChunks = kClasses;
+  using Counts = std::array<std::uint16_t, kClasses + 1>;
   // Grant words older than this many messages are written anew, long before their 32-bit count could seem to lie ahead.
   static constexpr std::uint32_t kRewriteAfter = 1u << 29;
+  // Of a header's identity: what every message of this connection has (version, epoch), and the next one (sequence).
+  static constexpr std::uint64_t kExpectedMask = 0xffff'0000'ffff'00f0, kOneSequence = std::uint64_t{1} << 48;
 
   // Counts only move forward: an older carrier that arrives late changes nothing.
   static void advance(std::uint16_t &count, std::uint16_t to) {
     if (static_cast<std::int16_t>(to - count) > 0) count = to;
   }
+  void grant_one(int c) {
+    ++granted_[c];
+    granted_counts_ = pack(granted_);
+    due_ |= static_cast<std::uint16_t>(granted_[c] - told_[c]) >= half_[c] ||
+            received_ - written_received_ >= kRewriteAfter;
+  }
+  void mark_told() {
+    told_ = granted_;
+    due_ = acknowledge_now_ = false;
+  }
+  static std::uint64_t pack(const Counts &granted) {
+    return static_cast<std::uint64_t>(granted[0]) << 16 | static_cast<std::uint64_t>(granted[kChunks]) << 32 |
+           static_cast<std::uint64_t>(granted[1] & 0xff) << 48 | static_cast<std::uint64_t>(granted[2]) << 56;
+  }
+  Arrival refuse(const Header &header) const;
+  void hear_grants(const Header &header);
 
   // Sending
   std::uint32_t next_sequence_ = 0;
   std::uint32_t acknowledged_ = 0;
   std::uint32_t slots_ = 0;
-  std::array<std::uint16_t, kClasses> sent_{}, allowed_{};
-  std::uint16_t chunks_sent_ = 0, chunks_allowed_ = 0;
+  Counts sent_{}, allowed_{};
   // Receiving
   std::uint32_t received_ = 0;
   std::uint32_t written_received_ = 0;  // as of the last take_grants()
-  std::array<std::uint16_t, kClasses> granted_{}, told_{}, half_{};
-  std::uint16_t chunks_granted_ = 0, told_chunks_ = 0, half_chunks_ = 0;
-  std::uint16_t epoch_ = 0;
+  Counts granted_{}, told_{}, half_{};
+  std::uint64_t own_identity_ = 0;       // version and epoch, in place
+  std::uint64_t granted_counts_ = 0;     // granted_, as headers carry it
+  std::uint64_t expected_identity_ = 0;  // of the next message, as far as kExpectedMask goes
+  std::uint64_t heard_counts_ = 0;       // the counts of the last message
   bool acknowledge_now_ = false;
+  bool due_ = false;
 };
 
 }  // namespace tutti::link

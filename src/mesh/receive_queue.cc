@@ -21,36 +21,23 @@ Result<ReceiveQueue> ReceiveQueue::create(const MemorySource &source, std::uint3
   queue.entries_.resize(buffers);
   queue.requests_.resize(buffers);
   queue.pieces_.resize(buffers);
-  queue.spent_.reserve(buffers);
-  for (std::uint32_t i = 0; i < buffers; ++i) queue.spent_.push_back(i);
-  if (const int error = queue.post_spent(); error != 0)
-    return fail_errno(Code::device, error, "cannot post {} buffers to the shared receive queue", buffers);
-  queue.spent_.clear();
-  return queue;
-}
-
-int ReceiveQueue::post_spent() {
-  const std::size_t count = spent_.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint32_t index = spent_[i];
-    pieces_[i] = {reinterpret_cast<std::uint64_t>(buffer(index)), static_cast<std::uint32_t>(stride_ - kCacheLine),
-                  memory_.lkey()};
-    requests_[i] = {index, i + 1 < count ? &requests_[i + 1] : nullptr, &pieces_[i], 1};
+  for (std::uint32_t i = 0; i < buffers; ++i) {
+    queue.pieces_[i] = {reinterpret_cast<std::uint64_t>(queue.buffer(i)),
+                        static_cast<std::uint32_t>(queue.stride_ - kCacheLine), queue.memory_.lkey()};
+    queue.requests_[i] = {i, nullptr, &queue.pieces_[i], 1};
+    queue.chain(i);
   }
-  ibv_recv_wr *bad = nullptr;
-  const int error = ibv_post_srq_recv(srq_.get(), requests_.data(), &bad);
-  if (error != 0) return error;
-  for (std::size_t i = 0; i < count; ++i) entries_[spent_[i]].state = State::posted;
-  posted_ += static_cast<std::uint32_t>(count);
-  return 0;
+  if (const int error = queue.refill([](std::int32_t, link::Class) {}); error != 0)
+    return fail_errno(Code::device, error, "cannot post {} buffers to the shared receive queue", buffers);
+  return queue;
 }
 
 std::string ReceiveQueue::describe() const {
   std::map<std::int32_t, std::uint32_t> holders;
   for (const Entry &entry : entries_)
     if (entry.state == State::held) ++holders[entry.peer];
-  std::string text = fmt::format("{} receive buffers: {} posted, {} held, {} to be posted", entries_.size(), posted_,
-                                 held_, spent_.size());
+  std::string text =
+      fmt::format("{} receive buffers: {} posted, {} held, {} to be posted", entries_.size(), posted_, held_, spent_);
   for (const auto &[peer, count] : holders) text += fmt::format("; {} from rank {}", count, peer);
   return text;
 }
@@ -58,9 +45,9 @@ std::string ReceiveQueue::describe() const {
 void ReceiveQueue::check() const {
   std::uint32_t counts[3] = {};
   for (const Entry &entry : entries_) ++counts[static_cast<int>(entry.state)];
-  TUTTI_CHECK(counts[0] == posted_ && counts[1] == held_ && counts[2] == spent_.size() &&
-                  posted_ + held_ + spent_.size() == entries_.size(),
-              "the ledger does not add up: {}", describe());
+  TUTTI_CHECK(
+      counts[0] == posted_ && counts[1] == held_ && counts[2] == spent_ && posted_ + held_ + spent_ == entries_.size(),
+      "the ledger does not add up: {}", describe());
 }
 
 }  // namespace tutti::mesh

@@ -39,17 +39,22 @@ class ReceiveQueue {
     TUTTI_DCHECK(entries_[index].state == State::held);
     entries_[index].state = State::spent;
     --held_;
-    spent_.push_back(index);
+    chain(index);
   }
-  std::size_t spent() const { return spent_.size(); }
+  std::size_t spent() const { return spent_; }
   // Posts all spent buffers in one list and calls granted(peer, class) for each. 0, or the errno of the post.
   template <class Granted>
   int refill(Granted &&granted) {
-    if (spent_.empty()) return 0;
-    const int error = post_spent();
-    if (error != 0) return error;
-    for (const std::uint32_t index : spent_) granted(entries_[index].peer, entries_[index].message_class);
-    spent_.clear();
+    if (spent_ == 0) return 0;
+    ibv_recv_wr *bad = nullptr;
+    if (const int error = ibv_post_srq_recv(srq_.get(), first_spent_, &bad); error != 0) return error;
+    for (const ibv_recv_wr *request = first_spent_; request != nullptr; request = request->next) {
+      Entry &entry = entries_[request->wr_id];
+      entry.state = State::posted;
+      if (entry.peer >= 0) granted(entry.peer, entry.message_class);
+    }
+    posted_ += spent_;
+    spent_ = 0;
     return 0;
   }
 
@@ -65,16 +70,23 @@ class ReceiveQueue {
     link::Class message_class = link::Class::collective;
     std::int32_t peer = -1;
   };
-  int post_spent();
+  void chain(std::uint32_t index) {
+    ibv_recv_wr *request = &requests_[index];
+    request->next = nullptr;
+    if (spent_++ == 0) first_spent_ = request;
+    else last_spent_->next = request;
+    last_spent_ = request;
+  }
 
   Memory memory_;
   verbs::SrqHandle srq_;
   std::size_t stride_ = 0;
   std::vector<Entry> entries_;
-  std::vector<std::uint32_t> spent_;
-  std::vector<ibv_recv_wr> requests_;  // scratch of post_spent(), as long as the queue is deep
+  // One request a buffer, made once; the spent ones are chained, ready to be posted.
+  std::vector<ibv_recv_wr> requests_;
   std::vector<ibv_sge> pieces_;
-  std::uint32_t posted_ = 0, held_ = 0;
+  ibv_recv_wr *first_spent_ = nullptr, *last_spent_ = nullptr;
+  std::uint32_t posted_ = 0, held_ = 0, spent_ = 0;
 };
 
 }  // namespace tutti::mesh

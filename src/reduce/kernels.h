@@ -41,7 +41,10 @@ using Kernel = void (*)(void *out, const void *left, const void *right, std::siz
 Kernel kernel(Type type, Op op);
 
 // 0 for what is not a type.
-std::size_t type_bytes(std::int32_t type);
+inline std::size_t type_bytes(std::int32_t type) {
+  constexpr std::uint8_t kBytes[kTypes] = {1, 1, 2, 2, 4, 4, 8, 8, 4, 8};
+  return static_cast<std::uint32_t>(type) < kTypes ? kBytes[type] : 0;
+}
 const char *type_name(std::int32_t type);  // "int8", "float", ...; null for what is not a type
 const char *op_name(std::int32_t op);      // "sum", ...; null for what is not an operator
 

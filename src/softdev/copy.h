@@ -21,43 +21,6 @@ namespace tutti::softdev {
 // Below this, the data likely still fits into the reader's share of the caches and memcpy wins.
 inline constexpr std::size_t kStreamBytes = 64 << 10;
 
-// Up to 64 bytes without a call: two overlapping moves of the largest size that fits.
-__attribute__((always_inline)) inline void copy_small(void *to, const void *from, std::size_t bytes) {
-  struct Block {
-    std::uint64_t words[2];
-  };
-  auto *out = static_cast<unsigned char *>(to);
-  const auto *in = static_cast<const unsigned char *>(from);
-  const auto ends = [&]<class T>(T first) {
-    T last;
-    std::memcpy(&first, in, sizeof first);
-    std::memcpy(&last, in + bytes - sizeof last, sizeof last);
-    std::memcpy(out, &first, sizeof first);
-    std::memcpy(out + bytes - sizeof last, &last, sizeof last);
-  };
-  if (bytes == 8) {
-    std::uint64_t word;
-    std::memcpy(&word, in, 8);
-    std::memcpy(out, &word, 8);
-  } else if (bytes >= 32) {
-    Block first[2], last[2];
-    std::memcpy(first, in, 32);
-    std::memcpy(last, in + bytes - 32, 32);
-    std::memcpy(out, first, 32);
-    std::memcpy(out + bytes - 32, last, 32);
-  } else if (bytes >= 16) {
-    ends(Block{});
-  } else if (bytes >= 8) {
-    ends(std::uint64_t{});
-  } else if (bytes >= 4) {
-    ends(std::uint32_t{});
-  } else if (bytes >= 1) {
-    out[0] = in[0];
-    out[bytes / 2] = in[bytes / 2];
-    out[bytes - 1] = in[bytes - 1];
-  }
-}
-
 // Past the caches. To be followed by copy_fence().
 inline void copy_stream(std::byte *to, const void *from, std::size_t bytes) {
 #ifdef TUTTI_SOFTDEV_STREAM

@@ -117,10 +117,10 @@ std::uint32_t backlog(Cq &cq) {
   std::uint32_t count = 0, shared = 0, shared_posted = 0;
   for (const Watch &watched : cq.watches) {
     Qp &qp = *watched.qp;
-    if (qp.cells == nullptr || watched.header != &qp.cells[qp.receive_next % kCells].header) continue;
+    if (qp.cells == nullptr || watched.header != &qp.cells[place_of(qp.receive_next)].header) continue;
     std::uint32_t messages = 0;
     for (std::uint64_t number = qp.receive_next; number < qp.receive_next + kCells; ++number) {
-      const std::uint64_t header = load_acquire(qp.cells[number % kCells].header);
+      const std::uint64_t header = load_acquire(qp.cells[place_of(number)].header);
       if (header_number(header) != ((number + 1) & 0xffff)) break;
       messages += (header & kLast) != 0;
     }
@@ -151,6 +151,23 @@ bool within_capacity(Cq &cq) {
   return false;
 }
 
+// What a poll does now and then. Out of line, so that a poll which finds nothing is a few instructions.
+__attribute__((noinline)) int look_after(Cq &cq, int capacity, ibv_wc *wc) {
+  cq.since_attention = 0;
+  if (!cq.attention.empty()) attend(cq);
+  return !cq.ready.empty() && capacity > 0 ? report_ready(cq, capacity, wc) : 0;
+}
+
+// A QP that never runs dry must not keep the others waiting behind polls of small capacity.
+TUTTI_HOT void note_turn(Cq &cq, std::uint32_t at, std::uint32_t size) {
+  cq.streak = at == cq.last ? cq.streak + 1 : 0;
+  cq.last = at;
+  if (cq.streak >= kStreak) {
+    cq.streak = 0;
+    cq.last = at + 1 == size ? 0 : at + 1;
+  }
+}
+
 template <bool kSlow>
 int poll_cq(ibv_cq *handle, int capacity, ibv_wc *wc) {
   Cq &cq = *static_cast<Cq *>(handle);
@@ -163,32 +180,20 @@ int poll_cq(ibv_cq *handle, int capacity, ibv_wc *wc) {
   if (!cq.ready.empty()) [[unlikely]]
     count = report_ready(cq, capacity, wc);
   Watch *watches = cq.watches.data();
-  const std::uint32_t size = static_cast<std::uint32_t>(cq.watches.size());
+  const auto size = static_cast<std::uint32_t>(cq.watches.size());
   std::uint32_t at = cq.last;
   for (std::uint32_t i = 0; i < size && count < capacity; ++i) {
-    const std::uint64_t header = load(*watches[at].header);
-    if (((header ^ watches[at].expected) & 0xffff) == 0) {
+    if (((load(*watches[at].header) ^ watches[at].expected) & 0xffff) == 0) {
       const int more = receive<kSlow>(watches[at], capacity - count, wc + count);
-      // A QP that never runs dry must not keep the others waiting behind polls of small capacity.
-      if (more > 0) {
-        cq.streak = at == cq.last ? cq.streak + 1 : 0;
-        cq.last = at;
-        if (cq.streak >= kStreak) {
-          cq.streak = 0;
-          cq.last = at + 1 == size ? 0 : at + 1;
-        }
-      }
+      if (more > 0) note_turn(cq, at, size);
       count += more;
     }
     if (++at == size) at = 0;
   }
   // Attention has its turn also with messages coming all the time, but not at every poll: a spinning poll should look
   // at its QPs again soon.
-  if (++cq.since_attention >= kAttentionPolls || cq.urgent) {
-    if (!cq.attention.empty()) attend(cq);
-    cq.since_attention = 0;
-    if (!cq.ready.empty() && count < capacity) count += report_ready(cq, capacity - count, wc + count);
-  }
+  if (++cq.since_attention >= kAttentionPolls || cq.urgent) [[unlikely]]
+    count += look_after(cq, capacity - count, wc + count);
   return count;
 }
 
@@ -203,7 +208,9 @@ TUTTI_HOT int post_receives(ReceiveQueue &queue, ibv_recv_wr *wr, ibv_recv_wr **
     const std::uint32_t index = queue.head & queue.mask;
     queue.entries[index] = {wr->wr_id, static_cast<std::uint32_t>(wr->num_sge)};
     ibv_sge *sges = &queue.sges[static_cast<std::size_t>(index) * queue.max_sge];
-    for (int i = 0; i < wr->num_sge; ++i) sges[i] = wr->sg_list[i];
+    if (wr->num_sge == 1) [[likely]]
+      sges[0] = wr->sg_list[0];
+    else std::copy_n(wr->sg_list, wr->num_sge, sges);
     ++queue.head;
   }
   return 0;
@@ -257,7 +264,7 @@ void watch(Qp &qp) {
   Watch &watched = cq.watches[qp.position_in_cq];
   const bool takes = qp.cells != nullptr && !qp.receive_stopped &&
                      (qp.state == IBV_QPS_RTR || qp.state == IBV_QPS_RTS || qp.state == IBV_QPS_SQD);
-  watched = takes ? Watch{&qp.cells[qp.receive_next % kCells].header, (qp.receive_next + 1) & 0xffff, &qp}
+  watched = takes ? Watch{&qp.cells[place_of(qp.receive_next)].header, (qp.receive_next + 1) & 0xffff, &qp}
                   : Watch{&kNothing, 1, &qp};
 }
 

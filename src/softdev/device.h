@@ -159,7 +159,7 @@ struct Qp : ibv_qp {
   std::uint32_t assembled = 0;
   ReceiveEntry assembly{};
   std::vector<ibv_sge> assembly_sges;
-  std::int64_t rnr_until_ns = 0;  // 0: no RNR NAK outstanding
+  std::int64_t rnr_until_ns = 0;  // 0: no RNR NAK outstanding, nothing held back
   std::uint32_t rnr_count = 0;
   bool receive_stopped = false;
   std::uint32_t position_in_cq = 0;
@@ -181,12 +181,16 @@ struct Qp : ibv_qp {
   std::int64_t unreachable_limit_ns = 0;
   bool last_wqe_raised = false;
   bool draining = false;
+  // Faults "delay" and "drop": a message is held back until rnr_until_ns.
+  std::uint64_t seen = 0;  // cells that faults have been counted for
+  bool held = false;
+  bool lost = false;  // for good: the sender's last attempt
   Gid own_gid{};
   EventCount events;
 };
 
-// Where a poll looks for the next message of one QP.
-struct Watch {
+// Where a poll looks for the next message of one QP. As large as a power of two, so that counting them is a shift.
+struct alignas(32) Watch {
   const std::uint64_t *header;
   std::uint64_t expected;  // the 16 bits a valid header has
   Qp *qp;

@@ -43,7 +43,7 @@ constexpr Number kNumbers[] = {
 Result<> parse_fault(std::string_view part, std::string_view value, Options *options) {
   const std::vector<std::string_view> fields = split(value, ':');
   if (fields.size() > 3 || fields[0].empty())
-    return fail(Code::config, "TUTTI_SOFTDEV: '{}' is not fault=call[:nth[:errno]]", part);
+    return fail(Code::config, "TUTTI_SOFTDEV: '{}' is not fault=call[:nth[:value]]", part);
   Fault fault;
   fault.call = fields[0];
   if (fields.size() > 1) {
@@ -51,8 +51,9 @@ Result<> parse_fault(std::string_view part, std::string_view value, Options *opt
     fault.nth = static_cast<std::uint64_t>(nth);
   }
   if (fields.size() > 2) {
-    TUTTI_TRY(const std::int64_t error, number(part, fields[2], 1, 4095));
-    fault.error = static_cast<int>(error);
+    // An errno, microseconds, or a number of attempts.
+    TUTTI_TRY(const std::int64_t number_given, number(part, fields[2], 1, fault.call == "delay" ? 60'000'000 : 4095));
+    fault.value = static_cast<int>(number_given);
   }
   options->faults.push_back(fault);
   return {};
@@ -86,6 +87,7 @@ Result<> parse_port(std::string_view part, std::string_view name, std::string_vi
     if ((mtu & (mtu - 1)) != 0) return fail(Code::config, "TUTTI_SOFTDEV: '{}' is not a power of two", part);
     port.mtu = static_cast<int>(mtu);
   } else if (name == "subnet") {
+    if (value.size() > 15) return fail(Code::config, "TUTTI_SOFTDEV: '{}' has more than 15 characters", part);
     port.subnet = value;
   } else if (name == "pkeys") {
     return parse_pkeys(part, value, &port);

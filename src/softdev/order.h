@@ -8,11 +8,11 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/hot.h"
+#include "base/small_copy.h"
 #include "softdev/copy.h"
 #include "softdev/device.h"
 #include "softdev/world.h"
-
-#define TUTTI_HOT __attribute__((always_inline)) inline
 
 namespace tutti::softdev {
 
@@ -23,8 +23,9 @@ constexpr std::uint32_t kRnrTimer10us[32] = {65536, 1,    2,    3,    4,    6,  
                                              2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
 // A poll in so many looks after sends: rarely enough that the count of consumed cells, which normally comes with a
-// reply, is not fetched while the reply is under way (some 600 ns at worst, of polls of 5 to 10 ns).
-constexpr std::uint32_t kAttentionPolls = 16;
+// reply, is not fetched while the reply is under way (some 600 ns at worst, of polls of 5 to 10 ns), and that an
+// exchange of small messages seldom meets it.
+constexpr std::uint32_t kAttentionPolls = 64;
 
 // Polls in a row that one QP may answer before another comes first.
 constexpr std::uint32_t kStreak = 32;

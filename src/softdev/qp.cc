@@ -104,6 +104,8 @@ void take_values(Qp &qp, const ibv_qp_attr &wanted, int mask) {
       own.timeout == 0 ? 0 : (std::int64_t{4096} << own.timeout) * (static_cast<std::int64_t>(own.retry_cnt) + 1);
   store(qp.slot->access, own.qp_access_flags);
   store(qp.slot->rnr_retry, own.rnr_retry);
+  store(qp.slot->timeout, own.timeout);
+  store(qp.slot->retry_cnt, own.retry_cnt);
 }
 
 void publish_state(Qp &qp, bool takes) {
@@ -168,6 +170,8 @@ void reset(Qp &qp) {
   qp.assembling = qp.receive_stopped = qp.sends_stopped = qp.last_wqe_raised = qp.draining = false;
   qp.rnr_until_ns = qp.unreachable_since_ns = 0;
   qp.rnr_count = 0;
+  qp.seen = 0;
+  qp.held = qp.lost = false;
   qp.own_receives.head = qp.own_receives.tail = 0;
   qp.attributes = {};
   watch(qp);

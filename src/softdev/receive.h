@@ -10,7 +10,7 @@ namespace tutti::softdev {
 
 TUTTI_HOT void advance(Watch &watched, Qp &qp) {
   ++qp.receive_next;
-  watched.header = &qp.cells[qp.receive_next % kCells].header;
+  watched.header = &qp.cells[place_of(qp.receive_next)].header;
   watched.expected = (qp.receive_next + 1) & 0xffff;
 }
 
@@ -36,15 +36,20 @@ inline void limit_reached(Srq &srq) {
   context_of(&srq).raise(IBV_EVENT_SRQ_LIMIT_REACHED, static_cast<ibv_srq *>(&srq));
 }
 
-TUTTI_HOT ReceiveEntry take(Qp &qp, const ibv_sge **sges) {
+// The oldest posted receive is the user's again.
+TUTTI_HOT void pop(Qp &qp, ReceiveQueue &queue) {
+  ++queue.tail;
+  if (qp.srq == nullptr) return;
+  Srq &srq = *static_cast<Srq *>(qp.srq);
+  if (queue.posted() < srq.limit) [[unlikely]]
+    limit_reached(srq);
+}
+
+inline ReceiveEntry take(Qp &qp, const ibv_sge **sges) {
   ReceiveQueue &queue = *qp.receives;
-  const std::uint32_t index = queue.tail++ & queue.mask;
+  const std::uint32_t index = queue.tail & queue.mask;
   *sges = &queue.sges[static_cast<std::size_t>(index) * queue.max_sge];
-  if (qp.srq != nullptr) {
-    Srq &srq = *static_cast<Srq *>(qp.srq);
-    if (queue.posted() < srq.limit) [[unlikely]]
-      limit_reached(srq);
-  }
+  pop(qp, queue);
   return queue.entries[index];
 }
 
@@ -97,7 +102,7 @@ inline int fail_receive(Qp &qp, ibv_wc &wc, std::uint64_t wr_id, ibv_wc_status s
 // Messages of several packets, with immediate, or in the byte ring. Returns the number of completions, -1 to stop.
 inline int receive_other(Context &context, Qp &qp, Watch &watched, std::uint64_t header, ibv_wc &wc) {
   const CellKind kind = header_kind(header);
-  Cell &cell = qp.cells[qp.receive_next % kCells];
+  Cell &cell = qp.cells[place_of(qp.receive_next)];
   if (kind == CellKind::poison) {
     advance(watched, qp);
     context.raise(IBV_EVENT_QP_ACCESS_ERR, static_cast<ibv_qp *>(&qp));
@@ -163,14 +168,31 @@ TUTTI_HOT bool receive_cell(Context &context, Qp &qp, Watch &watched, std::uint6
   ReceiveQueue &queue = *qp.receives;
   const std::uint32_t index = queue.tail & queue.mask;
   const ibv_sge &sge = queue.sges[static_cast<std::size_t>(index) * queue.max_sge];
+  const ReceiveEntry entry = queue.entries[index];
   const std::uint32_t bytes = header_bytes(header);
-  if (queue.entries[index].sges != 1 || sge.length < bytes || !local_range(context, qp, sge, true)) return false;
-  copy_small(reinterpret_cast<void *>(sge.addr), qp.cells[qp.receive_next % kCells].payload, bytes);
-  const ibv_sge *sges;
-  const ReceiveEntry taken = take(qp, &sges);
+  if (entry.sges != 1 || sge.length < bytes || !local_range(context, qp, sge, true)) return false;
+  copy_small(reinterpret_cast<void *>(sge.addr), qp.cells[place_of(qp.receive_next)].payload, bytes);
+  pop(qp, queue);
   advance(watched, qp);
-  fill(wc, qp, taken.wr_id, IBV_WC_SUCCESS, IBV_WC_RECV, bytes);
+  fill(wc, qp, entry.wr_id, IBV_WC_SUCCESS, IBV_WC_RECV, bytes);
   return true;
+}
+
+// Whether an injected fault keeps the next message, and so all after it, from being seen.
+inline bool held_back(Context &context, Qp &qp, std::uint64_t header) {
+  if (!qp.held) {
+    if ((header & kFirst) == 0 || qp.seen == qp.receive_next + 1) return false;
+    qp.seen = qp.receive_next + 1;
+    context.world.arrival_fault(qp);
+    // Who is about to sleep has set the timer before this poll.
+    if (Cq &cq = *static_cast<Cq *>(qp.recv_cq); qp.held && cq.armed) context.world.arm_timer(context, cq);
+  }
+  if (!qp.held) return false;
+  if (context.now() < qp.rnr_until_ns) return true;
+  qp.held = false;
+  qp.rnr_until_ns = 0;
+  if (qp.lost) refuse_message(qp, IBV_WC_RETRY_EXC_ERR);
+  return qp.lost;
 }
 
 // Takes what has come for one QP.
@@ -183,7 +205,7 @@ inline int receive(Watch &watched, int capacity, ibv_wc *wc) {
     const std::uint64_t header = load_acquire(*watched.header);
     if (((header ^ watched.expected) & 0xffff) != 0) break;
     if constexpr (kSlow)
-      if (!context.world.sees_next()) break;
+      if (!context.world.sees_next() || held_back(context, qp, header)) break;
     acknowledge(qp, header_consumed(header));
     if (receive_cell(context, qp, watched, header, wc[count])) [[likely]] {
       ++count;
@@ -197,8 +219,8 @@ inline int receive(Watch &watched, int capacity, ibv_wc *wc) {
   // sender is not ahead, fetching a line before it is written would only take it away from the writer.
   Cq &cq = *static_cast<Cq *>(qp.recv_cq);
   if (cq.polls - qp.received_at_poll <= 1) {
-    __builtin_prefetch(&qp.cells[(qp.receive_next + 2) % kCells]);
-    __builtin_prefetch(&qp.cells[(qp.receive_next + 3) % kCells]);
+    __builtin_prefetch(&qp.cells[place_of(qp.receive_next + 2)]);
+    __builtin_prefetch(&qp.cells[place_of(qp.receive_next + 3)]);
   }
   qp.received_at_poll = cq.polls;
   store_release(qp.slot->consumed, qp.receive_next);

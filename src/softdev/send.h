@@ -77,9 +77,10 @@ TUTTI_HOT void publish_cell(Qp &qp, Cell &cell, std::uint32_t bytes, CellKind ki
   store_release(cell.header, make_header(qp.send_next, qp.receive_next, bytes, kind, flags));
   ++qp.send_next;
   // Own a line some messages before it is needed: stores drain in order, so in a stream each would wait for its line.
-  // The last reader is long done with it.
+  // The last reader is long done with it. Where every message waits for an answer, the reader polls the next line
+  // meanwhile, and taking it would only make it travel twice.
   constexpr std::uint64_t kAhead = 4;
-  __builtin_prefetch(&qp.peer_cells[(qp.send_next + kAhead) % kCells], 1);
+  if (qp.send_next - qp.acked > 2) __builtin_prefetch(&qp.peer_cells[place_of(qp.send_next + kAhead)], 1);
 }
 
 // Copies `bytes` bytes at offset `skip` of a gather list.
@@ -120,7 +121,7 @@ inline Push push_send(Qp &qp, SendEntry &send, PendingSend &work, const ibv_sge 
     const std::uint32_t imm_bytes = with_imm && last ? 4 : 0;
     const bool in_ring = bytes + imm_bytes > kCellPayload;
     if (!room(qp, in_ring ? bytes : 0)) return Push::wait;
-    Cell &cell = qp.peer_cells[qp.send_next % kCells];
+    Cell &cell = qp.peer_cells[place_of(qp.send_next)];
     std::uint64_t flags = (work.pushed == 0 ? kFirst : 0) | (last ? kLast : 0);
     if (imm_bytes != 0) {
       flags |= kImm;
@@ -170,7 +171,7 @@ inline std::byte *mapped(Qp &qp, const MrSlot &mr, std::uint64_t address) {
 inline Push refuse(Qp &qp, std::uint32_t index, ibv_wc_status status) {
   if (!room(qp, 0)) return Push::wait;
   fail_send(qp, index, status);
-  publish_cell(qp, qp.peer_cells[qp.send_next % kCells], 0, CellKind::poison, kFirst | kLast);
+  publish_cell(qp, qp.peer_cells[place_of(qp.send_next)], 0, CellKind::poison, kFirst | kLast);
   mark_ready(qp);
   return Push::failed;
 }
@@ -186,7 +187,7 @@ inline Push push_write(Qp &qp, std::uint32_t index, SendEntry &send, PendingSend
     copy_fence();
   }
   if (with_imm) {
-    Cell &cell = qp.peer_cells[qp.send_next % kCells];
+    Cell &cell = qp.peer_cells[place_of(qp.send_next)];
     std::memcpy(cell.payload, &work.imm, 4);
     std::memcpy(cell.payload + 4, &send.length, 4);
     publish_cell(qp, cell, 8, CellKind::write_imm,
@@ -367,7 +368,7 @@ TUTTI_HOT bool send_in_cell(Context &context, Qp &qp, const ibv_send_wr &wr) {
   const ibv_sge &sge = *wr.sg_list;
   if ((wr.send_flags & IBV_SEND_INLINE) != 0 ? sge.length > qp.max_inline : !local_range(context, qp, sge, false))
     return false;
-  Cell &cell = qp.peer_cells[qp.send_next % kCells];
+  Cell &cell = qp.peer_cells[place_of(qp.send_next)];
   if (!begin_access(qp)) [[unlikely]] {
     end_access(qp);
     return false;

@@ -50,9 +50,10 @@ struct Caps {
 // instance.
 struct Fault {
   std::string call;  // "create_qp", "reg_mr", "post_send", ...; "qp_error": the QP of the n-th send goes to ERR;
-                     // "device_fatal"; "port_down"
+                     // "device_fatal"; "port_down"; "delay", "drop": of the n-th message that comes in
   std::uint64_t nth = 1;
-  int error = 0;  // errno of a failing call (default ENOMEM)
+  int value = 0;  // errno of a failing call (default ENOMEM); of "delay" the microseconds (1000), of "drop" how often
+                  // it is lost in a row (1)
 };
 
 struct Options {

@@ -5,7 +5,6 @@
 #include <linux/membarrier.h>
 #include <sodium.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "softdev/attach.h"
+#include "softdev/yama.h"
 
 namespace tutti::softdev {
 namespace {
@@ -122,6 +122,12 @@ bool register_membarrier() {
          syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
 }
 
+int default_value(const std::string &call) {
+  if (call == "delay") return 1000;
+  if (call == "drop") return 1;
+  return ENOMEM;
+}
+
 std::uint64_t split_mix(std::uint64_t *state) {
   std::uint64_t value = *state += 0x9e3779b97f4a7c15;
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
@@ -175,7 +181,7 @@ int World::count(const char *call) {
   int error = 0;
   for (Counter &counter : counters_)
     if (counter.fault->call == call && ++counter.seen == counter.fault->nth)
-      error = counter.fault->error != 0 ? counter.fault->error : ENOMEM;
+      error = counter.fault->value != 0 ? counter.fault->value : default_value(counter.fault->call);
   return error;
 }
 
@@ -190,6 +196,19 @@ int World::post_fault(const char *call, Context &context, Qp *qp) {
     if (count("port_down") != 0) take_port_down(context, qp->attributes.port_num);
   }
   return count(call);
+}
+
+// A lost message is there again when the timer of its sender has run out, until that gives up.
+void World::arrival_fault(Qp &qp) {
+  std::int64_t hold_ns = count("delay") * 1000ll;
+  if (const int times = count("drop"); times != 0) {
+    const int timeout = load(qp.peer_slot->timeout), attempts = load(qp.peer_slot->retry_cnt) + 1;
+    qp.lost = times >= attempts;
+    hold_ns = timeout == 0 ? INT64_MAX / 2 : (std::int64_t{4096} << timeout) * std::min(times, attempts);
+  }
+  if (hold_ns == 0) return;
+  qp.held = true;
+  qp.rnr_until_ns = now() + hold_ns;
 }
 
 void World::arm_timer(Context &context, Cq &cq) {
@@ -267,8 +286,7 @@ ibv_context *open_device(ibv_device *handle) {
   auto context = std::make_unique<Context>(world, *device.caps, endpoint);
   context->device = &device;
   context->ports = std::move(*ports);
-  // Peers read this process's private memory for READ; Yama would allow that to debuggers and parents only.
-  prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+  let_peers_read();
   Result<std::unique_ptr<Service>> service = Service::start(*context);
   if (!service) {
     TUTTI_LOG(warn, "{}", service.error().text);
@@ -355,6 +373,7 @@ int query_gids(ibv_context *handle, std::uint8_t number, verbs::GidEntry *entrie
     std::memcpy(entry.gid.raw, row.gid.raw, 16);
     entry.index = static_cast<std::uint32_t>(row.index);
     entry.type = row.type;
+    context.caps.ports[number - 1u].subnet.copy(entry.interface, sizeof entry.interface - 1);
   }
   return count;
 }

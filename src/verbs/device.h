@@ -32,6 +32,7 @@ struct ProbeOptions {
   std::int64_t gid_index = -1;                   // TUTTI_GID_INDEX
   std::int64_t pkey = -1;                        // TUTTI_PKEY
   const topology::Topology *topology = nullptr;  // for the distance of NICs; null: all are near
+  int numa_node = -1;                            // where this process will run; -1: unknown, all are near
 };
 
 struct Port {

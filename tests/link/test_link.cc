@@ -14,10 +14,7 @@ namespace {
 constexpr Limits kLimits = {.credits = {4, 2, 2}, .chunks = 4, .slots = 8};
 
 Header message(Link &from, Class c = Class::collective, Kind kind = Kind::data, std::uint8_t flags = 0) {
-  Header header = {};
-  header.flags = flags;
-  from.stamp(header, c, kind);
-  return header;
+  return from.stamp(c, kind, flags, 0, 0, 0);
 }
 
 class TwoEnds : public testing::Test {
@@ -44,10 +41,27 @@ TEST_F(TwoEnds, AMessageCarriesVersionKindEpochAndItsPlaceInTheOrder) {
   EXPECT_EQ(first.version(), kVersion);
   EXPECT_EQ(first.kind(), Kind::data);
   EXPECT_EQ(second.kind(), Kind::window);
-  EXPECT_EQ(first.epoch, 1);
-  EXPECT_EQ(first.sequence, 0u);
-  EXPECT_EQ(second.sequence, 1u);
-  EXPECT_EQ(first.reserved, 0u);
+  EXPECT_EQ(first.epoch(), 1);
+  EXPECT_EQ(first.sequence(), 0u);
+  EXPECT_EQ(second.sequence(), 1u);
+}
+
+TEST_F(TwoEnds, AHeaderKeepsEachFieldApartFromTheOthers) {
+  Link from({.credits = {0x1234, 0x56, 0x78}, .chunks = 0x3abc, .slots = 0x4000}, 0xbeef, 0x8001'fedc);
+  const Header header = from.stamp(Class::control, Kind::failure, 0x5a, 0xcafe, 0x89ab'cdef, 0xfedc'ba98);
+  EXPECT_EQ(header.kind(), Kind::failure);
+  EXPECT_EQ(header.version(), kVersion);
+  EXPECT_EQ(header.flags(), 0x5a);
+  EXPECT_EQ(header.epoch(), 0xbeef);
+  EXPECT_EQ(header.communicator(), 0xcafe);
+  EXPECT_EQ(header.sequence(), 0xfedc);
+  EXPECT_EQ(header.received(), 0xfedc);
+  EXPECT_EQ(header.granted_collective(), 0x1234);
+  EXPECT_EQ(header.granted_chunks(), 0x3abc);
+  EXPECT_EQ(header.granted_point_to_point(), 0x56);
+  EXPECT_EQ(header.granted_control(), 0x78);
+  EXPECT_EQ(header.call(), 0x89ab'cdef);
+  EXPECT_EQ(header.signature(), 0xfedc'ba98);
 }
 
 TEST_F(TwoEnds, CreditsRunOutByClassAndComeBackWithAGrant) {
@@ -71,8 +85,8 @@ TEST_F(TwoEnds, ABufferThatIsHeldIsNotGrantedAgain) {
 TEST_F(TwoEnds, TheOtherDirectionsMessagesCarryGrantsAndAcknowledgements) {
   carry();
   const Header reply = message(b_);
-  EXPECT_EQ(reply.received, 1u);
-  EXPECT_EQ(reply.granted[0], 5);
+  EXPECT_EQ(reply.received(), 1u);
+  EXPECT_EQ(reply.granted_collective(), 5);
   ASSERT_EQ(a_.accept(reply), Arrival::deliver);
   EXPECT_TRUE(a_.acknowledged(0));
   EXPECT_FALSE(a_.acknowledged(1));
@@ -167,9 +181,9 @@ TEST_F(TwoEnds, AGapBreaksTheLink) {
 TEST_F(TwoEnds, AnotherVersionBreaksTheLinkAlsoWhereTheSequenceIsOld) {
   Header other = message(a_);
   ASSERT_EQ(b_.accept(other), Arrival::deliver);
-  other.version_and_kind = (kVersion + 1) << 4;
+  other.identity ^= 1u << 4;  // a bit of the version
   EXPECT_EQ(b_.accept(other), Arrival::broken);
-  other.sequence = 1;
+  other.identity += std::uint64_t{1} << 48;  // the next sequence
   EXPECT_EQ(b_.accept(other), Arrival::broken);
 }
 
@@ -243,6 +257,20 @@ TEST(Wrapping, CreditsAndChunksGoOnWhereTheir16BitCountsWrapAround) {
   a.learn(b.take_grants());
   EXPECT_EQ(a.credits(Class::collective), 4);
   EXPECT_EQ(a.chunk_credits(), 4);
+}
+
+TEST(Wrapping, SmallClassesGoOnWhereTheir8BitCountsOfAHeaderWrapAround) {
+  Link a(kLimits, 1), b(kLimits, 1);
+  for (int i = 0; i < 70'000; ++i) {
+    const Class c = i % 3 == 0 ? Class::point_to_point : Class::control;
+    ASSERT_EQ(b.accept(message(a, c, Kind::window)), Arrival::deliver) << i;
+    b.grant(c);
+    ASSERT_EQ(a.accept(message(b)), Arrival::deliver);
+    a.grant(Class::collective);
+    b.learn(a.take_grants());
+  }
+  EXPECT_EQ(a.credits(Class::point_to_point), 2);
+  EXPECT_EQ(a.credits(Class::control), 2);
 }
 
 TEST(Wrapping, SequencesGoOnWhereTheir32BitCountWrapsAround) {

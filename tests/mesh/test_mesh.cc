@@ -246,5 +246,43 @@ TEST_F(Pair, case_14_ABrokenLinkIsToldOnceHoweverManyRequestsAreFlushed) {
   a().check();
 }
 
+// A host with two NUMA nodes, of which this process is on the second.
+class TwoNodes final : public topology::Topology {
+ public:
+  const std::vector<int> &allowed_cpus() const override { return cpus_; }
+  int online_cpus() const override { return 1; }
+  int usable_cpus() const override { return 1; }
+  int numa_nodes() const override { return 2; }
+  int numa_node_of_process() const override { return 1; }
+  int numa_node_of_device(const std::string &) const override { return 0; }
+  topology::PinPlan plan(topology::Pin, int, int) const override { return {}; }
+  bool place_memory(void *memory, std::size_t bytes, int node) const override {
+    placed.push_back({memory, bytes, node});
+    return true;
+  }
+  std::string describe() const override { return ""; }
+
+  struct Placed {
+    void *memory;
+    std::size_t bytes;
+    int node;
+  };
+  mutable std::vector<Placed> placed;
+
+ private:
+  std::vector<int> cpus_ = {0};
+};
+
+TEST_F(Pair, AllMemoryIsPlacedOnTheNodeOfDeviceOrProcess) {
+  TwoNodes host;
+  start([&](RankSetup &setup, int rank) { setup.topology = rank == 0 ? &host : nullptr; });
+  EXPECT_GE(host.placed.size(), 4u) << "receives, staging, grants, slots";
+  const auto memory = a().allocate(3 << 20);
+  ASSERT_TRUE(memory);
+  EXPECT_EQ(host.placed.back().memory, memory->data());
+  EXPECT_GE(host.placed.back().bytes, std::size_t{3} << 20);
+  for (const TwoNodes::Placed &placed : host.placed) EXPECT_EQ(placed.node, 1);
+}
+
 }  // namespace
 }  // namespace tutti::mesh

@@ -215,7 +215,7 @@ class VerbsSide {
     return wc;
   }
   // Everything there is now, after `polls` polls that bring nothing.
-  std::vector<ibv_wc> drain(int polls = 40) {
+  std::vector<ibv_wc> drain(int polls = 160) {
     std::vector<ibv_wc> all;
     ibv_wc wc[8];
     for (int empty = 0; empty < polls;) {

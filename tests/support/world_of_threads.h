@@ -22,6 +22,7 @@ namespace tutti::test {
 struct RankSetup {
   Config config;
   softdev::Options device;
+  const topology::Topology *topology = nullptr;
 };
 
 inline Config default_config() { return *read_config({}, nullptr); }
@@ -48,6 +49,7 @@ class Rank {
     options.ranks = ranks_;
     options.devices = pointers();
     options.offers = offers;
+    options.topology = setup_.topology;
     options.wire_bytes = softdev::kWireBytes;
     options.wire_packets = softdev::kWirePackets;
     TUTTI_TRY(bringup_, mesh::Bringup::create(std::move(options)));

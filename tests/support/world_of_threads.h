@@ -50,6 +50,7 @@ class Rank {
     options.devices = pointers();
     options.offers = offers;
     options.topology = setup_.topology;
+    if (setup_.topology != nullptr) options.numa_node = setup_.topology->numa_node_of_process();
     options.wire_bytes = softdev::kWireBytes;
     options.wire_packets = softdev::kWirePackets;
     TUTTI_TRY(bringup_, mesh::Bringup::create(std::move(options)));

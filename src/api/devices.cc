@@ -16,7 +16,8 @@ Result<DeviceSet> DeviceSet::open(const Config &config, const DeviceWish &wish, 
   TUTTI_TRY(softdev::Options options, softdev::parse_options(config.softdev));
   options.job_key = wish.job_key;
   set.software_ = softdev::Instance::create(std::move(options));
-  const verbs::ProbeOptions probe = {.host = host_id(), .gid_index = config.gid_index, .topology = topology};
+  const verbs::ProbeOptions probe = {
+      .host = host_id(), .gid_index = config.gid_index, .topology = topology, .numa_node = wish.numa_node};
   // The GID index is the user's choice for RDMA ports; the software device has its own table.
   verbs::ProbeOptions software_probe = probe;
   if (wish.device == "auto") software_probe.gid_index = -1;
@@ -34,13 +35,26 @@ Result<DeviceSet> DeviceSet::open(const Config &config, const DeviceWish &wish, 
     return set;
   }
   for (const std::string &missing : verbs::devices_without_provider(*rdma)) {
-    if (!wish.look_at_all) TUTTI_LOG(warn, "{}", missing);
+    // Who asked for a device by name hears of it in the error, if it was that one.
+    if (!wish.look_at_all && !named) TUTTI_LOG(warn, "{}", missing);
     set.notes_.push_back(missing);
   }
   TUTTI_TRY(verbs::Devices found, verbs::open_devices(*rdma, verbs::DeviceKind::rdma, probe));
   for (verbs::Device &device : found.opened) set.opened_.push_back(std::move(device));
   set.notes_.insert(set.notes_.end(), found.skipped.begin(), found.skipped.end());
   return set;
+}
+
+Result<std::vector<verbs::PortOffer>> DeviceSet::offers() const {
+  Result<std::vector<verbs::PortOffer>> offers = verbs::select_offers(devices(), wish_.device);
+  if (!offers) return tl::unexpected<Error>(explained(std::move(offers).error()));
+  return offers;
+}
+
+Error DeviceSet::explained(Error error) const {
+  if (error.code != Code::device) return error;
+  for (const std::string &note : notes_) error.text += "; " + note;
+  return error;
 }
 
 std::vector<const verbs::Device *> DeviceSet::devices() const {

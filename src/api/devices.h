@@ -21,6 +21,7 @@ struct DeviceWish {
   bool several_hosts = false;   // else RDMA devices are opened only if asked for by name
   bool look_at_all = false;     // for tutti-info
   std::string job_key;
+  int numa_node = -1;  // where this process will run
 };
 
 class DeviceSet {
@@ -28,7 +29,9 @@ class DeviceSet {
   static Result<DeviceSet> open(const Config &config, const DeviceWish &wish, const topology::Topology *topology);
 
   std::vector<const verbs::Device *> devices() const;
-  Result<std::vector<verbs::PortOffer>> offers() const { return verbs::select_offers(devices(), wish_.device); }
+  Result<std::vector<verbs::PortOffer>> offers() const;
+  // What did not open may be why there is no device to use, so such an error tells that, too.
+  Error explained(Error error) const;
   // JSON array, one object a port (or a device without one). `chosen` are the devices of a world, `why` the reason.
   std::string describe(const std::vector<std::string> &chosen, const std::string &why,
                        const topology::Topology *topology) const;

@@ -82,10 +82,17 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   const bootstrap::LocalPlace place = bootstrap::local_place(options.environment);
   if (place.rank >= 0 && group.hosts > 1) group.local_rank = place.rank;
 
+  // Memory is placed where this rank will run once it is bound, which it is last of all.
+  const topology::PinPlan plan = topology_->plan(pin_of(config_.pin), group.local_rank, group.local_ranks);
+  const int numa_node = plan.cpus.empty() ? topology_->numa_node_of_process() : plan.numa_node;
+
   // 2. Devices and control addresses.
   const auto offer = [&]() -> Result<Offer> {
-    const DeviceWish wish = {
-        .device = config_.device, .several_hosts = group.hosts > 1, .look_at_all = false, .job_key = group.job_key};
+    const DeviceWish wish = {.device = config_.device,
+                             .several_hosts = group.hosts > 1,
+                             .look_at_all = false,
+                             .job_key = group.job_key,
+                             .numa_node = numa_node};
     TUTTI_TRY(devices_, DeviceSet::open(config_, wish, topology_.get()));
     TUTTI_TRY(const std::vector<verbs::PortOffer> offers, devices_->offers());
     Offer mine;
@@ -112,13 +119,14 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   bringup_options.ranks = ranks_;
   bringup_options.devices = devices_->devices();
   bringup_options.topology = topology_.get();
+  bringup_options.numa_node = numa_node;
   bringup_options.wire_bytes = softdev::kWireBytes;
   bringup_options.wire_packets = softdev::kWirePackets;
   for (const Offer &other : offers) bringup_options.offers.emplace_back(other.offers, other.offers + other.ports);
   Result<mesh::Bringup> bringup = mesh::Bringup::create(std::move(bringup_options));
   Result<std::vector<std::byte>> announcement;
   if (bringup) announcement = bringup->announcement();
-  else announcement = tl::unexpected<Error>(bringup.error());
+  else announcement = tl::unexpected<Error>(devices_->explained(bringup.error()));
   TUTTI_TRY(const std::vector<std::byte> announcements,
             exchange.gather(announcement, mesh::Bringup::announcement_bytes(ranks_)));
 
@@ -145,7 +153,6 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   engine_->add(*communicator_);
 
   // Last, so that helper threads have not inherited a mask of one core.
-  const topology::PinPlan plan = topology_->plan(pin_of(config_.pin), group.local_rank, group.local_ranks);
   binding_reason_ = plan.reason;
   binding_.emplace(topology::Binding::apply(plan));
   TUTTI_LOG(info, "{} ranks on {} hosts, {}; {}; {} exchanges", ranks_, group.hosts, device_reason_, binding_reason_,

@@ -47,6 +47,7 @@ Result<std::thread> thread_without_signals(Body body) {
     thread = fail_errno(Code::limit, error.code().value(), "cannot start the control thread (see ulimit -u)");
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (thread) pthread_setname_np(thread->native_handle(), "tutti-control");
   return thread;
 }
 

@@ -142,8 +142,8 @@ Result<> Bringup::create_rail(Rail &rail, std::uint32_t peers) {
   MemorySource &source = rail.source;
   source = {.device = rail.device, .pd = rail.pd.get(), .topology = options_.topology};
   if (options_.topology != nullptr)
-    source.numa_node = rail.port.software() ? options_.topology->numa_node_of_process()
-                                            : options_.topology->numa_node_of_device(rail.device->name());
+    source.numa_node =
+        rail.port.software() ? options_.numa_node : options_.topology->numa_node_of_device(rail.device->name());
   if (peers == 0) return {};
   TUTTI_TRY(rail.receives,
             ReceiveQueue::create(source, depths.srq_wr, std::max(mesh_->eager_bytes_, Mesh::kControlBytes)));

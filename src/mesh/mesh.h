@@ -136,6 +136,7 @@ class Mesh {
  private:
   friend class Bringup;
   void post(Peer &peer, ibv_send_wr &request, bool wants_completion);
+  void post_failed(Peer &peer, int error);
   bool post_eager(Peer &peer, const Stream &stream, link::Class message_class, link::Kind kind, std::uint8_t flags,
                   std::span<const std::byte> data);
   Sent post_chunk(Peer &peer, const Stream &stream, std::span<const std::byte> data, std::uint8_t flags);
@@ -144,6 +145,7 @@ class Mesh {
   int poll_rail(Rail &rail, std::span<Record> records);
   bool take_completion(Rail &rail, const ibv_wc &completion, Record &record);
   bool take_receive(Rail &rail, const ibv_wc &completion, Record &record);
+  void break_protocol(Peer &peer, const link::Header &header);
   void take_failure(Rail &rail, const ibv_wc &completion);
   void refill(Rail &rail);
   void poll_and_drop();

@@ -11,6 +11,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -30,8 +31,7 @@ inline constexpr std::uint32_t kMaxGids = 64;  // over all ports of a device
 // Which cell of a ring a message takes. Not its neighbour's neighbour: a processor that sees a line after line being
 // read or written fetches the next ones by itself, and so takes them from the core that is about to use them.
 constexpr std::uint64_t place_of(std::uint64_t number) { return number * 37 % kCells; }
-static_assert(kCells % 37 != 0 && kCells % 2 == 0,
-              "37 has to be prime to the number of cells: every cell has its turn");
+static_assert(std::has_single_bit(kCells), "37 has to be prime to it: every cell has its turn");
 
 // One cache line. The payload is stored first, the header word last.
 struct alignas(64) Cell {

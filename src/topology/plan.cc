@@ -56,12 +56,10 @@ PinPlan plan_pin(const Machine &machine, const std::vector<int> &allowed, Pin pi
     return {{}, fmt::format("not bound: local rank {} of {} makes no sense", local_rank, local_ranks)};
   if (common_cpus(allowed, machine.permitted).size() < machine.permitted.size())
     return {{}, fmt::format("bound by the launcher to CPUs {}", cpu_list_text(allowed))};
-  switch (pin) {
-    case Pin::automatic: return plan_node(machine, allowed, local_rank, local_ranks);
-    case Pin::core: return plan_core(machine, allowed, local_rank, local_ranks);
-    case Pin::off: break;
-  }
-  return {};
+  PinPlan plan = pin == Pin::core ? plan_core(machine, allowed, local_rank, local_ranks)
+                                  : plan_node(machine, allowed, local_rank, local_ranks);
+  if (!plan.cpus.empty()) plan.numa_node = node_of_cpu(machine, plan.cpus.front());
+  return plan;
 }
 
 int usable_cpu_count(int allowed, double quota_cpus) {

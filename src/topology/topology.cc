@@ -70,7 +70,11 @@ class LinuxTopology final : public Topology {
     // Soft-RoCE has no device of its own: the network interface below it does the work.
     std::string interface;
     std::getline(std::ifstream(device + "/parent"), interface);
-    return interface.empty() ? -1 : node_in_file("/sys/class/net/" + interface + "/device/numa_node");
+    if (interface.empty()) return -1;
+    const std::string under = "/sys/class/net/" + interface + "/device";
+    // A virtio device has no node of its own; the PCI device that carries it does.
+    const bool known = access((under + "/numa_node").c_str(), F_OK) == 0;
+    return node_in_file(under + (known ? "/numa_node" : "/../numa_node"));
   }
 
   PinPlan plan(Pin pin, int local_rank, int local_ranks) const override {

@@ -22,6 +22,7 @@ enum class Pin { automatic, core, off };
 struct PinPlan {
   std::vector<int> cpus;  // empty: leave the mask alone
   std::string reason;     // "bound by the launcher", "NUMA node 1 by local rank 3", ...
+  int numa_node = -1;     // of the first of `cpus`; -1: unknown, or the mask is left alone
 };
 
 class Topology {

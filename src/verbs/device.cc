@@ -96,7 +96,7 @@ Result<Port> Device::probe(std::uint8_t number, const ProbeOptions &options) con
   offer.initiator_depth = clamped<std::uint8_t>(attributes_.max_qp_init_rd_atom);
   offer.responder_resources = clamped<std::uint8_t>(attributes_.max_qp_rd_atom);
   if (kind_ == DeviceKind::rdma && options.topology != nullptr) {
-    const int here = options.topology->numa_node_of_process(), there = options.topology->numa_node_of_device(name_);
+    const int here = options.numa_node, there = options.topology->numa_node_of_device(name_);
     offer.far = here >= 0 && there >= 0 && here != there ? 1 : 0;
   }
 

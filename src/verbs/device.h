@@ -30,6 +30,7 @@ struct ProbeOptions {
   std::string host;                              // id of this host, equal on all of its ranks
   std::int64_t gid_index = -1;                   // TUTTI_GID_INDEX
   const topology::Topology *topology = nullptr;  // for the distance of NICs; null: all are near
+  int numa_node = -1;                            // where this process will run; -1: unknown, all are near
 };
 
 struct Port {

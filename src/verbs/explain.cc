@@ -22,6 +22,9 @@ std::string create_advice(DeviceKind kind, int error) {
           "; this process may lock {} (RLIMIT_MEMLOCK): set 'ulimit -l unlimited' where the ranks start (limits.conf, "
           "LimitMEMLOCK= of the launcher's service), or use fewer ranks per host",
           memlock_text());
+    case EAGAIN:
+      return "; the device or the cgroup (rdma.max) has no more of such objects: use fewer ranks per host, or another "
+             "device (TUTTI_DEVICE)";
     case EPERM:
     case EACCES: return "; the device's nodes in /dev/infiniband must be readable and writable by this user";
     case EOPNOTSUPP:

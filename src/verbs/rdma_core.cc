@@ -25,6 +25,7 @@ constexpr const char *kVerbsClass = "/sys/class/infiniband_verbs";
 struct Symbols {
   decltype(&::ibv_get_device_list) get_device_list = nullptr;
   decltype(&::ibv_free_device_list) free_device_list = nullptr;
+  decltype(&::ibv_open_device) open_device = nullptr;
   decltype(&::ibv_query_port) query_port = nullptr;
   decltype(&::ibv_query_gid) query_gid = nullptr;
   decltype(&::_ibv_query_gid_ex) query_gid_ex = nullptr;
@@ -78,6 +79,16 @@ std::size_t whole_pages(std::size_t bytes) {
 
 ibv_device **get_device_list(void *, int *count) { return core().symbols.get_device_list(count); }
 void free_device_list(void *, ibv_device **list) { core().symbols.free_device_list(list); }
+
+ibv_context *open_device(ibv_device *device) {
+  ibv_context *context = core().symbols.open_device(device);
+  // Where the user may not open the node the library looks elsewhere for it, and then says that there is none.
+  if (context == nullptr && errno == ENOENT) {
+    const std::string node = fmt::format("/dev/infiniband/{}", device->dev_name);
+    if (access(node.c_str(), R_OK | W_OK) == 0) errno = ENOENT;
+  }
+  return context;
+}
 
 int query_port(ibv_context *context, std::uint8_t port, ibv_port_attr *attributes) {
   // The exported function knows the structure as it was before it grew at its end, and leaves the rest alone.
@@ -179,7 +190,8 @@ void load_table(Loader &loader, Symbols &symbols, Api &api) {
 
   api.get_device_list = get_device_list;
   api.free_device_list = free_device_list;
-  loader.required(api.open_device, "ibv_open_device");
+  loader.required(symbols.open_device, "ibv_open_device");
+  api.open_device = open_device;
   loader.required(api.close_device, "ibv_close_device");
   loader.required(api.query_device, "ibv_query_device");
   api.query_port = query_port;

@@ -27,7 +27,8 @@ void chosen_devices(const Json &devices, std::string &names, std::string &reason
     if (!device.is_object() || !device.value("chosen", false)) continue;
     names += (names.empty() ? "" : " + ") + device.value("name", std::string("?"));
     const std::string reason = device.value("reason", std::string());
-    if (!reason.empty()) reasons += (reasons.empty() ? "" : "; ") + reason;
+    // One reason explains the choice as a whole.
+    if (reasons.find(reason) == std::string::npos) reasons += (reasons.empty() ? "" : "; ") + reason;
   }
   if (names.empty()) names = "unknown";
 }

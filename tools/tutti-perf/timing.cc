@@ -25,9 +25,11 @@ struct Plan {
   std::size_t batches = kFewestBatches;
 };
 
-std::size_t calls_of(std::size_t bytes) {
+// No more than the calls that were asked for.
+std::size_t calls_of(std::size_t bytes, std::size_t iterations) {
   if (bytes > kBatchBytes) return 1;
-  return std::clamp(kSlotBytes / std::max<std::size_t>(bytes, 1), kFewestSlots, kSlots);
+  const std::size_t calls = std::clamp(kSlotBytes / std::max<std::size_t>(bytes, 1), kFewestSlots, kSlots);
+  return iterations > 0 ? std::min(calls, iterations) : calls;
 }
 
 // One of the two libraries: only what is called differs.
@@ -49,7 +51,10 @@ int call_all(std::span<const Call> calls, Invoke invoke) {
 class Measurement {
  public:
   Measurement(Job &job, const Options &options, const Pattern &pattern, std::size_t bytes)
-      : job_(job), options_(options), bytes_(bytes), buffers_(options, pattern, bytes, calls_of(bytes)) {
+      : job_(job),
+        options_(options),
+        bytes_(bytes),
+        buffers_(options, pattern, bytes, calls_of(bytes, options.iterations)) {
     for (std::size_t slot = 0; slot < buffers_.slots(); ++slot) calls_.push_back(buffers_.call(slot));
     libraries_.push_back({.ours = true});
     if (options.versus_mpi) libraries_.push_back({.ours = false});
@@ -105,14 +110,14 @@ Result<> Measurement::warm_up() {
       left -= calls;
     }
     // The last one counts for the plan: the first of a shape selects, builds and connects.
-    TUTTI_TRY(batch(library, calls_of(bytes_)));
+    TUTTI_TRY(batch(library, buffers_.slots()));
     library.batch_us.erase(library.batch_us.begin(), library.batch_us.end() - 1);
   }
   return {};
 }
 
 Result<Plan> Measurement::plan() {
-  Plan plan{.calls = calls_of(bytes_)};
+  Plan plan{.calls = buffers_.slots()};
   std::vector<double> seen;
   for (Library &library : libraries_) {
     seen.push_back(library.batch_us.back());
@@ -121,7 +126,7 @@ Result<Plan> Measurement::plan() {
   // All ranks must make the same number of calls, so they agree on the time first.
   TUTTI_TRY(const std::vector<double> slowest, job_.maximum(seen));
   if (options_.iterations > 0) {
-    plan.batches = std::max(kFewestBatches, (options_.iterations + plan.calls - 1) / plan.calls);
+    plan.batches = (options_.iterations + plan.calls - 1) / plan.calls;
     return plan;
   }
   const bool single = plan.calls == 1;

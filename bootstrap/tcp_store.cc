@@ -33,10 +33,17 @@ bool all_loopback(std::span<const net::Endpoint> endpoints) {
   return std::ranges::all_of(endpoints, [](const net::Endpoint &endpoint) { return endpoint.loopback(); });
 }
 
+// Debian and others let a host's own name mean 127.0.1.1 on that host, and its address elsewhere. Rank 0 has to be
+// reached from elsewhere then, which only a job with a key may offer.
+bool names_this_host(const TcpOptions &options, std::span<const net::Endpoint> endpoints) {
+  return all_loopback(endpoints) && !options.job_key.empty() && options.master_address != "localhost" &&
+         !net::parse_address(options.master_address);
+}
+
 // One listener for every loopback address that exists here, all on one port; or one for all addresses.
-Result<std::vector<net::Fd>> listen_at(std::span<const net::Endpoint> endpoints, int port) {
+Result<std::vector<net::Fd>> listen_at(const TcpOptions &options, std::span<const net::Endpoint> endpoints, int port) {
   std::vector<net::Fd> listeners;
-  if (!all_loopback(endpoints)) {
+  if (!all_loopback(endpoints) || names_this_host(options, endpoints)) {
     TUTTI_TRY(net::Fd listener, net::tcp_listen_anywhere(port));
     listeners.push_back(std::move(listener));
     return listeners;
@@ -61,7 +68,7 @@ int last_port(int first) { return std::min(first + kMeetingPorts - 1, 65535); }
 Result<MeetingPoint> open_meeting_point(const TcpOptions &options, std::span<const net::Endpoint> endpoints) {
   Error last;
   for (int port = options.master_port; port <= last_port(options.master_port); ++port) {
-    auto listeners = listen_at(endpoints, port);
+    auto listeners = listen_at(options, endpoints, port);
     if (listeners) return MeetingPoint{std::move(*listeners), port};
     last = listeners.error();
     if (last.sys_errno != EADDRINUSE && last.sys_errno != EACCES) break;

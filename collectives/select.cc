@@ -22,10 +22,19 @@ bool applies(const SelectionRow &row, const Situation &situation) {
          situation.bytes <= row.max_bytes;
 }
 
-std::string names_of(Collective collective) {
+Parameters parameters_of(const Situation &situation, const Choice &choice) {
+  return {.collective = situation.collective, .ranks = situation.ranks, .radix = choice.radix};
+}
+
+// The algorithms of a collective, or those of them that can run for so many ranks.
+std::string names_of(Collective collective, std::int32_t ranks = 1) {
   std::string names;
-  for (const Algorithm &algorithm : algorithms())
-    if (algorithm.collective == collective) names += fmt::format("{}{}", names.empty() ? "" : ", ", algorithm.name);
+  for (const Algorithm &algorithm : algorithms()) {
+    if (algorithm.collective != collective ||
+        !algorithm.supports({.collective = collective, .ranks = ranks, .radix = algorithm.radices.front()}))
+      continue;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", algorithm.name);
+  }
   return names;
 }
 
@@ -63,8 +72,7 @@ const std::vector<SelectionRow> &selection_table() {
   return rows;
 }
 
-Choice select(const Situation &situation, const Overrides &overrides) {
-  const Parameters parameters{.collective = situation.collective, .ranks = situation.ranks};
+Result<Choice> select(const Situation &situation, const Overrides &overrides) {
   const std::string &wanted = situation.collective == allreduce ? overrides.allreduce : overrides.broadcast;
   const Algorithm *forced = wanted.empty() ? nullptr : find_algorithm(situation.collective, wanted);
   for (const SelectionRow &row : selection_table()) {
@@ -72,8 +80,13 @@ Choice select(const Situation &situation, const Overrides &overrides) {
     const Algorithm *algorithm = find_algorithm(row.collective, row.algorithm);
     TUTTI_CHECK(algorithm, "the selection table names {}, which does not exist", row.algorithm);
     // A forced algorithm keeps the radix of its own row where it is the table's choice too.
-    if (forced && forced != algorithm && forced->supports(parameters)) return {forced, forced->radices.front()};
-    return {algorithm, row.radix};
+    const Choice choice =
+        forced && forced != algorithm ? Choice{forced, forced->radices.front()} : Choice{algorithm, row.radix};
+    if (!choice.algorithm->supports(parameters_of(situation, choice)))
+      return fail(Code::config, "TUTTI_ALGO={}:{} cannot run for {} ranks; {} can",
+                  collective_name(situation.collective), choice.algorithm->name, situation.ranks,
+                  names_of(situation.collective, situation.ranks));
+    return choice;
   }
   TUTTI_CHECK(false, "the selection table has no row for {} of {} ranks", collective_name(situation.collective),
               situation.ranks);

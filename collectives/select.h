@@ -45,7 +45,9 @@ struct Overrides {
 Result<Overrides> parse_overrides(std::string_view text);
 
 const std::vector<SelectionRow> &selection_table();
-Choice select(const Situation &situation, const Overrides &overrides);
+// The override if there is one for this collective, else by the table. An override that cannot run in this situation is
+// an error, which names what can.
+Result<Choice> select(const Situation &situation, const Overrides &overrides);
 // The table as aligned text, one row a line.
 std::string selection_text();
 

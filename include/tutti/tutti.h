@@ -7,7 +7,9 @@
  * - Every function returns TUTTI_SUCCESS or an error code; tutti_last_error() then tells what is wrong and what to do.
  * - Structs start with their own size; a caller sets it with TUTTI_INIT_STRUCT. They grow at the end only. A zero field
  *   means the default; a non-zero field that this library does not know is an error, never ignored.
- * - A world belongs to one thread at a time, unless options.threads asks for a lock.
+ * - A world belongs to one thread at a time, unless options.threads asks for a lock. tutti_abort may come from any
+ * thread at any time, also while the world is being freed or after it. tutti_comm_free is the last call of a world: no
+ * other call on it may be running or begin on another thread.
  */
 #ifndef TUTTI_TUTTI_H
 #define TUTTI_TUTTI_H
@@ -121,7 +123,9 @@ TUTTI_API tutti_result tutti_init(const tutti_bootstrap *bootstrap, const tutti_
 TUTTI_API tutti_result tutti_comm_free(tutti_comm **comm) TUTTI_NOEXCEPT;
 
 /* Ends all traffic of this process's world with TUTTI_ERROR_ABORTED, here and now; peers see this rank leave
- * (TUTTI_ERROR_PEER). Local, from any thread, never blocks. The handle still has to be freed. */
+ * (TUTTI_ERROR_PEER). Local, from any thread, never blocks. The handle still has to be freed. A tutti_comm_free that is
+ * waiting for other ranks ends, too, with TUTTI_ERROR_ABORTED and everything freed; once it has ended, the handle is
+ * TUTTI_ERROR_COMM. */
 TUTTI_API tutti_result tutti_abort(tutti_comm *comm) TUTTI_NOEXCEPT;
 
 TUTTI_API tutti_result tutti_comm_rank(tutti_comm *comm, int32_t *rank) TUTTI_NOEXCEPT;
@@ -139,7 +143,7 @@ TUTTI_API tutti_result tutti_allreduce(const void *in, void *out, size_t count, 
 TUTTI_API tutti_result tutti_broadcast(void *buffer, size_t count, tutti_type type, int32_t root,
                                        tutti_comm *comm) TUTTI_NOEXCEPT;
 
-/* Memory that transfers best: pages of its own, on the device's NUMA node, registered once. Freed by tutti_free, or
+/* Memory for transfers: pages of its own, on the device's NUMA node, registered once. Freed by tutti_free, or
  * with the world. bytes 0 gives a null pointer. Local. */
 TUTTI_API tutti_result tutti_alloc(tutti_comm *comm, size_t bytes, void **memory) TUTTI_NOEXCEPT;
 TUTTI_API tutti_result tutti_free(tutti_comm *comm, void *memory) TUTTI_NOEXCEPT;

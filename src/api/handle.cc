@@ -19,12 +19,12 @@ constexpr int kMarkBits = 4, kSlotBits = 10;
 
 struct Slot {
   std::atomic<std::uintptr_t> handle{0};
+  std::uintptr_t ending = 0;  // the handle while its world is being freed
   std::uintptr_t uses = 0;
   std::unique_ptr<World> world;
 };
 
-// Process-wide by nature: the C interface's handles are. Guarded by mutex for making and taking; lookups read one
-// atomic.
+// Process-wide by nature: the C interface's handles are. Guarded by mutex, but for lookups, which read one atomic.
 struct Table {
   std::mutex mutex;
   std::array<Slot, kSlots> slots;
@@ -63,12 +63,34 @@ World *find_world(const tutti_comm *handle) {
   return slot.handle.load(std::memory_order_acquire) == value ? slot.world.get() : nullptr;
 }
 
-std::unique_ptr<World> take_world(const tutti_comm *handle) {
+World *begin_free(const tutti_comm *handle) {
   const std::scoped_lock lock(table().mutex);
-  if (find_world(handle) == nullptr) return nullptr;
+  World *world = find_world(handle);
+  if (world == nullptr) return nullptr;
   Slot &slot = slot_of(reinterpret_cast<std::uintptr_t>(handle));
+  slot.ending = reinterpret_cast<std::uintptr_t>(handle);
   slot.handle.store(0, std::memory_order_release);
-  return std::move(slot.world);
+  return world;
+}
+
+void end_free(const tutti_comm *handle) {
+  std::unique_ptr<World> world;  // ends outside of the lock: its threads are waited for
+  const std::scoped_lock lock(table().mutex);
+  Slot &slot = slot_of(reinterpret_cast<std::uintptr_t>(handle));
+  TUTTI_CHECK(slot.ending == reinterpret_cast<std::uintptr_t>(handle));
+  slot.ending = 0;
+  world = std::move(slot.world);
+}
+
+bool abort_world(const tutti_comm *handle) {
+  const std::scoped_lock lock(table().mutex);
+  Slot &slot = slot_of(reinterpret_cast<std::uintptr_t>(handle));
+  World *world = find_world(handle);
+  if (world == nullptr && slot.ending != 0 && slot.ending == reinterpret_cast<std::uintptr_t>(handle))
+    world = slot.world.get();
+  if (world == nullptr) return false;
+  world->abort();
+  return true;
 }
 
 }  // namespace tutti::api

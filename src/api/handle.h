@@ -15,7 +15,11 @@ namespace tutti::api {
 tutti_comm *make_handle(std::unique_ptr<World> world);
 // Null for what is no live handle. Cheap: called by every operation.
 World *find_world(const tutti_comm *handle);
-// The world, which the handle no longer names; null for what is no live handle.
-std::unique_ptr<World> take_world(const tutti_comm *handle);
+// From here on only abort_world finds the world; null for what is no live handle. end_free destroys it.
+World *begin_free(const tutti_comm *handle);
+void end_free(const tutti_comm *handle);
+// Any thread, also while the world is being freed: it is there until the abort is done. False for what is no live
+// handle. Never waits for the world: an abort only leaves word.
+bool abort_world(const tutti_comm *handle);
 
 }  // namespace tutti::api

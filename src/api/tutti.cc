@@ -148,18 +148,19 @@ tutti_result tutti_init(const tutti_bootstrap *bootstrap, const tutti_options *o
 tutti_result tutti_comm_free(tutti_comm **comm) noexcept {
   return guarded([&]() -> Result<> {
     if (comm == nullptr) return fail(Code::argument, "tutti_comm_free: comm is null");
-    const std::unique_ptr<World> world = take_world(*comm);
-    if (!world) return no_comm("tutti_comm_free");
+    tutti_comm *const handle = *comm;
+    World *world = begin_free(handle);
+    if (world == nullptr) return no_comm("tutti_comm_free");
     *comm = nullptr;
-    return world->finalize();
+    const Result<> met = world->finalize();
+    end_free(handle);
+    return met;
   });
 }
 
 tutti_result tutti_abort(tutti_comm *comm) noexcept {
   return guarded([&]() -> Result<> {
-    World *world = find_world(comm);
-    if (world == nullptr) return no_comm("tutti_abort");
-    world->abort();
+    if (!abort_world(comm)) return no_comm("tutti_abort");
     return {};
   });
 }

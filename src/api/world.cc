@@ -96,8 +96,11 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
     TUTTI_TRY(devices_, DeviceSet::open(config_, wish, topology_.get()));
     TUTTI_TRY(const std::vector<verbs::PortOffer> offers, devices_->offers());
     Offer mine;
-    for (const verbs::PortOffer &port : offers)
-      if (mine.ports < kMostOffers) mine.offers[mine.ports++] = port;
+    for (const verbs::PortOffer &port : offers) {
+      if (mine.ports == kMostOffers) break;
+      TUTTI_LOG(info, "offers {} with GID index {}", verbs::offer_text(port), port.gid_index);
+      mine.offers[mine.ports++] = port;
+    }
     TUTTI_TRY(control_, control::Control::listen({.rank = rank_,
                                                   .ranks = ranks_,
                                                   .job_key = group.job_key,
@@ -138,6 +141,7 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   };
   TUTTI_TRY(exchange.gather(connect()));
 
+  tell_what_was_capped();
   device_names_ = mesh_->device_names();
   device_reason_ = explain_choice(config_.device, ranks_, group.hosts, device_names_);
   comm::Setting setting = {.ranks_per_core = group.ranks_per_core, .one_host = group.hosts == 1};
@@ -156,6 +160,21 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   return {};
 }
 
+// Wishes that devices do not fulfil, once: they are the same on all ranks.
+void World::tell_what_was_capped() const {
+  if (rank_ != 0) return;
+  const std::int64_t granted = mesh_->limits().credits[0];
+  if (ranks_ > 1 && config_.credits != 0 && config_.credits != granted)
+    TUTTI_LOG(warn,
+              "TUTTI_CREDITS={} is not possible: each peer is granted {} receive buffers; they are 2 at least, and no "
+              "more than shared receive queues and the software device's rings hold of messages of {} bytes "
+              "(TUTTI_EAGER_BYTES)",
+              config_.credits, granted, mesh_->eager_bytes());
+  if (config_.eager_bytes != static_cast<std::int64_t>(mesh_->eager_bytes()))
+    TUTTI_LOG(warn, "TUTTI_EAGER_BYTES={} is not possible: with the software device's MTU it is {}",
+              config_.eager_bytes, mesh_->eager_bytes());
+}
+
 Result<> World::finalize() {
   Result<> met;
   if (!communicator_->failure() && !engine_->aborted()) {
@@ -165,7 +184,8 @@ Result<> World::finalize() {
                                           .type = reduce::Type::uint8,
                                           .op = reduce::Op::max,
                                           .count = 1,
-                                          .in_place = true},
+                                          .in_place = true,
+                                          .parting = true},
                                 .input = &token,
                                 .output = &token};
     met = engine_->run(*communicator_, barrier);

@@ -49,6 +49,7 @@ class World {
  private:
   World() = default;
   Result<> bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &options);
+  void tell_what_was_capped() const;
 
   bool threads_ = false;
   std::mutex mutex_;

@@ -27,7 +27,7 @@ class Hash {
 std::uint32_t signature(const Shape &shape, std::string_view algorithm, std::int32_t radix) {
   const bool reduces = shape.collective != collectives::Collective::broadcast;
   Hash hash;
-  hash.add(static_cast<std::uint64_t>(shape.collective));
+  hash.add(static_cast<std::uint64_t>(shape.collective) | (shape.parting ? 0x100u : 0u));
   hash.add(algorithm);
   hash.add(static_cast<std::uint64_t>(radix));
   hash.add(reduces ? static_cast<std::uint64_t>(shape.op) : static_cast<std::uint64_t>(shape.root));
@@ -37,6 +37,7 @@ std::uint32_t signature(const Shape &shape, std::string_view algorithm, std::int
 }
 
 std::string describe(const Shape &shape) {
+  if (shape.parting) return "the end of the world (tutti_comm_free)";
   const std::string what = fmt::format("{} of {} x {}", collectives::collective_name(shape.collective), shape.count,
                                        reduce::type_name(static_cast<std::int32_t>(shape.type)));
   if (shape.collective == collectives::Collective::broadcast) return fmt::format("{} from root {}", what, shape.root);

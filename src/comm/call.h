@@ -20,6 +20,7 @@ struct Shape {
   std::int32_t root = 0;            // meaningless for an allreduce
   std::size_t count = 0;
   bool in_place = false;
+  bool parting = false;  // the meeting of all ranks at the end of their world, which fits no call of a user
   bool operator==(const Shape &) const = default;
 };
 
@@ -29,8 +30,8 @@ struct Call {
   void *output = nullptr;
 };
 
-// What has to be equal on all ranks, in 32 bits: collective, algorithm, radix, root, operator, type (of reductions) and
-// bytes. Equal calls give equal signatures; different ones collide with probability 2^-32.
+// What has to be equal on all ranks, in 32 bits: collective, parting, algorithm, radix, root, operator, type (of
+// reductions) and bytes. Equal calls give equal signatures; different ones collide with probability 2^-32.
 std::uint32_t signature(const Shape &shape, std::string_view algorithm, std::int32_t radix);
 
 // "allreduce of 100 x float, sum" for people.

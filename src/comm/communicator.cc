@@ -10,19 +10,21 @@ using collectives::Choice;
 Communicator::Communicator(mesh::Mesh &mesh, std::uint16_t id, const Setting &setting)
     : mesh_(mesh), id_(id), setting_(setting), windows_(mesh, id, setting.window_bytes) {}
 
-Communicator::Entry &Communicator::entry_for(const Shape &shape) {
-  const Choice choice =
-      collectives::select({.collective = shape.collective,
-                           .ranks = ranks(),
-                           .ranks_per_core = setting_.ranks_per_core,
-                           .bytes = shape.count * reduce::type_bytes(static_cast<std::int32_t>(shape.type)),
-                           .one_host = setting_.one_host},
-                          setting_.overrides);
+Result<Communicator::Entry *> Communicator::entry_for(const Shape &shape) {
+  // Nobody chose how ranks part.
+  const collectives::Overrides none, &overrides = shape.parting ? none : setting_.overrides;
+  TUTTI_TRY(const Choice choice,
+            collectives::select({.collective = shape.collective,
+                                 .ranks = ranks(),
+                                 .ranks_per_core = setting_.ranks_per_core,
+                                 .bytes = shape.count * reduce::type_bytes(static_cast<std::int32_t>(shape.type)),
+                                 .one_host = setting_.one_host},
+                                overrides));
   const std::int32_t root = shape.collective == collectives::Collective::broadcast ? shape.root : 0;
   for (const std::unique_ptr<Entry> &entry : entries_)
     if (entry->choice.algorithm == choice.algorithm && entry->choice.radix == choice.radix && entry->root == root &&
         entry->in_place == shape.in_place)
-      return *entry;
+      return entry.get();
   const collectives::Parameters parameters = {.collective = shape.collective,
                                               .ranks = ranks(),
                                               .rank = rank(),
@@ -34,7 +36,7 @@ Communicator::Entry &Communicator::entry_for(const Shape &shape) {
       std::make_unique<exec::Plan>(exec::Plan::compile(choice.algorithm->build(parameters), ranks(), shape.in_place));
   entry->execution = std::make_unique<exec::Execution>(*entry->plan, mesh_, windows_, pool_);
   entries_.push_back(std::move(entry));
-  return *entries_.back();
+  return entries_.back().get();
 }
 
 Result<exec::Execution *> Communicator::start(const Call &call) {
@@ -42,7 +44,8 @@ Result<exec::Execution *> Communicator::start(const Call &call) {
     return tl::unexpected<Error>(*failure_);
   TUTTI_CHECK(active_ == nullptr);
   if (last_entry_ == nullptr || !(call.shape == last_shape_)) {
-    last_entry_ = &entry_for(call.shape);
+    last_entry_ = nullptr;  // if it is refused, the next call asks again
+    TUTTI_TRY(last_entry_, entry_for(call.shape));
     last_shape_ = call.shape;
     last_signature_ = signature(call.shape, last_entry_->choice.algorithm->name, last_entry_->choice.radix);
     last_kernel_ = reduce::kernel(call.shape.type, call.shape.op);

@@ -71,7 +71,7 @@ class Communicator {
     std::unique_ptr<exec::Plan> plan;
     std::unique_ptr<exec::Execution> execution;
   };
-  Entry &entry_for(const Shape &shape);
+  Result<Entry *> entry_for(const Shape &shape);
   void mismatch(const mesh::Record &record);
   void send_failure_notices(const std::string &text);
   void flush_notices();

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/hot.h"
 #include "base/small_copy.h"
 
 namespace tutti::exec {
@@ -48,12 +49,12 @@ std::uint64_t Execution::bytes_of(const Range &range) const {
   return elements * binding_.element_bytes;
 }
 
-std::byte *Execution::address(const Range &range, std::uint64_t offset) {
+TUTTI_HOT std::byte *Execution::address(const Range &range, std::uint64_t offset) {
   if (range.buffer == Buffer::scratch) return scratch_.data() + offset;
   return binding_.output + offset;
 }
 
-const std::byte *Execution::read_address(const Range &range, std::uint64_t offset) {
+TUTTI_HOT const std::byte *Execution::read_address(const Range &range, std::uint64_t offset) {
   if (range.buffer == Buffer::input) return binding_.input + offset;
   return address(range, offset);
 }
@@ -85,6 +86,37 @@ void Execution::measure_steps() {
   measured_element_bytes_ = binding_.element_bytes;
 }
 
+void Execution::push(std::uint32_t step) {
+  if (runs_[step].queued) return;
+  runs_[step].queued = 1;
+  ready_[ready_tail_++ & ready_mask_] = step;  // never full: a step is queued once at most
+}
+
+TUTTI_HOT void Execution::release(const PlanStep &plan_step, Run &run, std::uint64_t to) {
+  if (to == run.released) return;
+  run.released = to;
+  if (to == run.total) --open_steps_;
+  for (const std::uint32_t successor : plan_.successors(plan_step))
+    if (runs_[successor].released != runs_[successor].total) push(successor);
+}
+
+// The common case: a send that follows nothing and is one message, at its turn.
+TUTTI_HOT bool Execution::send_at_once(std::uint32_t step) {
+  const PlanStep &plan_step = plan_.steps()[step];
+  Run &run = runs_[step];
+  const int to = plan_step.step.peer;
+  if (plan_step.step.kind != Step::Kind::send || plan_step.edges != 0 || run.cut || !windows_.open(to)) return false;
+  Peer &peer = peers_[static_cast<std::size_t>(plan_step.peer_slot)];
+  if (peer.next_send != plan_step.turn) return false;
+  const std::byte *data = read_address(plan_step.step.source, run.source_offset);
+  if (!mesh_.send(to, binding_.stream, {data, run.total}, false).accepted) return false;
+  ++peer.next_send;
+  run.done = run.total;
+  windows_.sent(to, run.total);
+  release(plan_step, run, run.total);
+  return true;
+}
+
 void Execution::start(const Binding &binding) {
   binding_ = binding;
   if (binding.count != measured_count_ || binding.element_bytes != measured_element_bytes_) measure_steps();
@@ -97,14 +129,8 @@ void Execution::start(const Binding &binding) {
   open_steps_ = filled_steps_;
   blocked_ = contradicted_ = false;
   for (const std::uint32_t step : plan_.starters())
-    if (runs_[step].total != 0) advance(step);
-  drain();
-}
-
-void Execution::push(std::uint32_t step) {
-  if (runs_[step].queued) return;
-  runs_[step].queued = 1;
-  ready_[ready_tail_++ & ready_mask_] = step;  // never full: a step is queued once at most
+    if (runs_[step].total != 0 && !send_at_once(step)) advance(step);
+  if (ready_head_ != ready_tail_) drain();
 }
 
 void Execution::drain() {
@@ -144,15 +170,6 @@ void Execution::advance(std::uint32_t step) {
   }
 }
 
-void Execution::release(std::uint32_t step, std::uint64_t to) {
-  Run &run = runs_[step];
-  if (to == run.released) return;
-  run.released = to;
-  if (to == run.total) --open_steps_;
-  for (const std::uint32_t successor : plan_.successors(plan_.steps()[step]))
-    if (runs_[successor].released != runs_[successor].total) push(successor);
-}
-
 void Execution::advance_send(std::uint32_t step, std::uint64_t limit) {
   const PlanStep &plan_step = plan_.steps()[step];
   const int to = plan_step.step.peer;
@@ -182,7 +199,7 @@ void Execution::advance_send(std::uint32_t step, std::uint64_t limit) {
       peer.holds.push_back({step, sent.sequence, run.done});
       ++holds_;
     } else {
-      release(step, run.done);
+      release(plan_step, run, run.done);
     }
   }
   if (++peer.next_send < order.size()) {
@@ -190,8 +207,8 @@ void Execution::advance_send(std::uint32_t step, std::uint64_t limit) {
   }
 }
 
-void Execution::consume(const PlanStep &plan_step, std::uint32_t step, const std::byte *payload, std::size_t bytes) {
-  const Run &run = runs_[step];
+TUTTI_HOT void Execution::consume(const PlanStep &plan_step, const Run &run, const std::byte *payload,
+                                  std::size_t bytes) {
   std::byte *target = address(plan_step.step.target, run.target_offset + run.done);
   if (plan_step.step.kind == Step::Kind::recv) {
     copy_bytes(target, payload, bytes);
@@ -203,27 +220,33 @@ void Execution::consume(const PlanStep &plan_step, std::uint32_t step, const std
 }
 
 // The step that the next message from or to a peer belongs to: messages match in order, and empty steps send none.
-std::uint32_t Execution::next_of(std::span<const std::uint32_t> order, std::uint32_t &cursor) const {
+TUTTI_HOT std::uint32_t Execution::next_of(std::span<const std::uint32_t> order, std::uint32_t &cursor) const {
   while (cursor < order.size() && runs_[order[cursor]].done == runs_[order[cursor]].total) ++cursor;
   return cursor < order.size() ? order[cursor] : kNoStep;
 }
 
-std::uint32_t Execution::receive_step(Peer &peer, int slot) const {
+TUTTI_HOT std::uint32_t Execution::receive_step(Peer &peer, int slot) const {
   return next_of(plan_.receives(plan_.peers()[static_cast<std::size_t>(slot)]), peer.next_receive);
 }
 
+TUTTI_HOT void Execution::give_back(const Arrival &arrival) {
+  if (arrival.own != nullptr) pool_.give(arrival.own);
+  else mesh_.release(arrival.record);
+}
+
 // The common case: a message that its step can use whole, with nothing waiting before it.
-bool Execution::take_at_once(Peer &peer, std::uint32_t step, const Arrival &arrival) {
+TUTTI_HOT bool Execution::take_at_once(Peer &peer, std::uint32_t step, const Arrival &arrival) {
   const PlanStep &plan_step = plan_.steps()[step];
   Run &run = runs_[step];
-  const std::uint64_t after = run.done + arrival.record.bytes;
+  const std::uint32_t bytes = arrival.record.bytes;
+  const std::uint64_t after = run.done + bytes;
   if (after > run.total || (plan_step.edges != 0 && after > limit_of(plan_step, step))) return false;
-  consume(plan_step, step, arrival.record.payload, arrival.record.bytes);
+  consume(plan_step, run, arrival.record.payload, bytes);
   run.done = after;
-  peer.consumed += arrival.record.bytes;
+  peer.consumed += bytes;
   give_back(arrival);
-  windows_.consumed(arrival.record.peer, arrival.record.bytes);
-  release(step, after);
+  windows_.consumed(arrival.record.peer, bytes);
+  release(plan_step, run, after);
   return true;
 }
 
@@ -232,31 +255,29 @@ void Execution::advance_receive(std::uint32_t step, std::uint64_t limit) {
   const int slot = plan_step.peer_slot;
   Peer &peer = peers_[static_cast<std::size_t>(slot)];
   if (receive_step(peer, slot) != step) return;
-  while (runs_[step].done < limit && peer.head < peer.pending.size()) {
+  Run &run = runs_[step];
+  while (run.done < limit && peer.head < peer.pending.size()) {
     Arrival &arrival = peer.pending[peer.head];
     const std::uint32_t left = arrival.record.bytes - arrival.offset;
-    if (left > runs_[step].total - runs_[step].done) {
+    if (left > run.total - run.done) {
       contradicted_ = true;
       return;
     }
-    const std::uint64_t bytes = std::min<std::uint64_t>(left, limit - runs_[step].done);
-    consume(plan_step, step, arrival.record.payload + arrival.offset, bytes);
+    const std::uint64_t bytes = std::min<std::uint64_t>(left, limit - run.done);
+    consume(plan_step, run, arrival.record.payload + arrival.offset, bytes);
     arrival.offset += static_cast<std::uint32_t>(bytes);
     peer.consumed += bytes;
-    runs_[step].done += bytes;
+    run.done += bytes;
     if (arrival.offset == arrival.record.bytes) finish_arrival(peer, arrival);
   }
-  release(step, runs_[step].done);
-  if (runs_[step].done == runs_[step].total && peer.head < peer.pending.size()) {
+  release(plan_step, run, run.done);
+  if (run.done == run.total && peer.head < peer.pending.size()) {
     const std::uint32_t next = receive_step(peer, slot);
     if (next != kNoStep) push(next);
   }
 }
 
-void Execution::give_back(const Arrival &arrival) {
-  if (arrival.own != nullptr) pool_.give(arrival.own);
-  else mesh_.release(arrival.record);
-}
+void Execution::drop(const Arrival &arrival) { give_back(arrival); }
 
 void Execution::finish_arrival(Peer &peer, Arrival &arrival) {
   give_back(arrival);
@@ -281,7 +302,7 @@ void Execution::advance_local(std::uint32_t step, std::uint64_t limit) {
     binding_.kernel(target, target, source, elements(bytes));
   }
   run.done = limit;
-  release(step, limit);
+  release(plan_.steps()[step], run, limit);
 }
 
 void Execution::arrive(const Arrival &arrival) {
@@ -300,7 +321,7 @@ void Execution::arrive(const Arrival &arrival) {
     return;
   }
   if (peer.pending.empty() && take_at_once(peer, step, arrival)) [[likely]] {
-    drain();
+    if (ready_head_ != ready_tail_) drain();
     return;
   }
   peer.pending.push_back(arrival);
@@ -326,7 +347,7 @@ void Execution::check_holds(Peer &peer) {
   while (peer.holds_head < peer.holds.size() && mesh_.acknowledged(rank, peer.holds[peer.holds_head].sequence)) {
     const Hold hold = peer.holds[peer.holds_head++];
     --holds_;
-    release(hold.step, hold.end);
+    release(plan_.steps()[hold.step], runs_[hold.step], hold.end);
   }
   if (peer.holds_head == peer.holds.size()) {
     peer.holds.clear();

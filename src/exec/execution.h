@@ -55,7 +55,7 @@ class Execution {
   // A record of this stream. Takes it over: it is released, or its memory freed, when consumed.
   void arrive(const Arrival &arrival);
   // Gives the memory of an arrival back without using it.
-  void drop(const Arrival &arrival) { give_back(arrival); }
+  void drop(const Arrival &arrival);
   // Tries again what waited for credits, windows or acknowledgements. Cheap when nothing does.
   void retry();
   bool done() const { return open_steps_ == 0; }
@@ -99,18 +99,19 @@ class Execution {
   void advance_send(std::uint32_t step, std::uint64_t limit);
   void advance_receive(std::uint32_t step, std::uint64_t limit);
   void advance_local(std::uint32_t step, std::uint64_t limit);
-  void consume(const PlanStep &plan_step, std::uint32_t step, const std::byte *payload, std::size_t bytes);
+  void consume(const PlanStep &plan_step, const Run &run, const std::byte *payload, std::size_t bytes);
   std::uint32_t next_of(std::span<const std::uint32_t> order, std::uint32_t &cursor) const;
   std::size_t elements(std::size_t bytes) const {
     return element_shift_ >= 0 ? bytes >> element_shift_ : bytes / binding_.element_bytes;
   }
   std::uint32_t receive_step(Peer &peer, int slot) const;
+  bool send_at_once(std::uint32_t step);
   bool take_at_once(Peer &peer, std::uint32_t step, const Arrival &arrival);
   void give_back(const Arrival &arrival);
   void finish_arrival(Peer &peer, Arrival &arrival);
   void spill(Arrival &arrival);
   void check_holds(Peer &peer);
-  void release(std::uint32_t step, std::uint64_t to);
+  void release(const PlanStep &plan_step, Run &run, std::uint64_t to);
   std::uint64_t limit_of(const PlanStep &plan_step, std::uint32_t step) const;
   std::byte *address(const collectives::Range &range, std::uint64_t offset);
   const std::byte *read_address(const collectives::Range &range, std::uint64_t offset);

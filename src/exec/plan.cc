@@ -110,7 +110,10 @@ Plan Plan::compile(const collectives::Schedule &schedule, int ranks, bool in_pla
         sends_of.emplace_back();
       }
       step.peer_slot = slot;
-      (is_receive(step.step.kind) ? receives_of : sends_of)[static_cast<std::size_t>(slot)].push_back(i);
+      std::vector<std::uint32_t> &order =
+          (is_receive(step.step.kind) ? receives_of : sends_of)[static_cast<std::size_t>(slot)];
+      step.turn = static_cast<std::uint32_t>(order.size());
+      order.push_back(i);
     }
     plan.steps_.push_back(step);
     if (!is_receive(step.step.kind)) plan.starters_.push_back(i);

@@ -29,6 +29,7 @@ struct PlanStep {
   std::uint32_t first_edge = 0, edges = 0;
   std::uint32_t first_successor = 0, successors = 0;
   std::int32_t peer_slot = -1;  // index into peers()
+  std::uint32_t turn = 0;       // position in the order of its peer's receives or sends
 };
 
 struct PeerPlan {

@@ -60,6 +60,7 @@ BringupOptions bringup_options(const Config &config) {
   options.qp.traffic_class = static_cast<std::uint8_t>(config.traffic_class);
   options.qp.service_level = static_cast<std::uint8_t>(config.service_level);
   options.qp.hop_limit = static_cast<std::uint8_t>(config.hop_limit);
+  options.qp.flow_label = static_cast<std::uint32_t>(config.flow_label);
   return options;
 }
 
@@ -139,7 +140,8 @@ Result<> Bringup::create_rail(Rail &rail, std::uint32_t peers) {
     return fail_errno(Code::system, errno, "cannot make a completion channel non-blocking");
   TUTTI_TRY(rail.cq, verbs::create_cq(*rail.device, static_cast<int>(depths.cq_entries), &rail, rail.channel.get()));
   mesh_->fds_.push_back(rail.channel->fd);
-  MemorySource source = {.device = rail.device, .pd = rail.pd.get(), .topology = options_.topology};
+  MemorySource &source = rail.source;
+  source = {.device = rail.device, .pd = rail.pd.get(), .topology = options_.topology};
   if (options_.topology != nullptr)
     source.numa_node =
         rail.port.software() ? options_.numa_node : options_.topology->numa_node_of_device(rail.device->name());
@@ -202,7 +204,7 @@ Result<> Bringup::create_peer(Peer &peer, std::uint32_t place) {
   peer.signal_every = std::clamp(rail.send_depth / 4, 1u, kSignalEvery);
   peer.request.sg_list = peer.pieces;
   rail.qps.insert(peer.qp->qp_num, &peer);
-  return peer.owned_qp->to_init(0, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+  return peer.owned_qp->to_init(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
 }
 
 std::vector<std::byte> Bringup::announcement() const {

@@ -34,7 +34,7 @@ struct BringupOptions {
   verbs::QpOptions qp;
   std::vector<const verbs::Device *> devices;         // opened by the caller, who keeps them until the mesh is gone
   std::vector<std::vector<verbs::PortOffer>> offers;  // of every rank, by rank
-  const topology::Topology *topology = nullptr;
+  const topology::Topology *topology = nullptr;       // kept by the caller as long as the mesh
   int numa_node = -1;  // where this rank will run; memory for the software device is there
 };
 

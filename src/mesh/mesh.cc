@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/clock.h"
+#include "base/hot.h"
 #include "base/log.h"
 #include "base/small_copy.h"
 #include "mesh/peer.h"
@@ -51,11 +52,11 @@ std::uint64_t Mesh::piece_bytes(std::uint64_t total, std::size_t element_bytes) 
   return std::min(most, ((total + pieces - 1) / pieces + unit - 1) / unit * unit);
 }
 
-bool Mesh::room_to_post(const Peer &peer) const {
+TUTTI_HOT bool Mesh::room_to_post(const Peer &peer) const {
   return !peer.broken && peer.posted - peer.completed < peer.send_depth - 1;
 }
 
-void Mesh::post(Peer &peer, ibv_send_wr &request, bool wants_completion) {
+TUTTI_HOT void Mesh::post(Peer &peer, ibv_send_wr &request, bool wants_completion) {
   ++peer.posted;
   ++peer.unsignalled;
   if (wants_completion || peer.unsignalled >= peer.signal_every) {
@@ -68,12 +69,16 @@ void Mesh::post(Peer &peer, ibv_send_wr &request, bool wants_completion) {
   ibv_send_wr *bad = nullptr;
   const int error = ibv_post_send(peer.qp, &request, &bad);
   if (error != 0) [[unlikely]]
-    break_link(peer, -1,
-               fmt::format("posting to the send queue of {} failed: {}", peer.owned_qp->text(), errno_text(error)));
+    post_failed(peer, error);
 }
 
-bool Mesh::post_eager(Peer &peer, const Stream &stream, link::Class message_class, link::Kind kind, std::uint8_t flags,
-                      std::span<const std::byte> data) {
+void Mesh::post_failed(Peer &peer, int error) {
+  break_link(peer, -1,
+             fmt::format("posting to the send queue of {} failed: {}", peer.owned_qp->text(), errno_text(error)));
+}
+
+TUTTI_HOT bool Mesh::post_eager(Peer &peer, const Stream &stream, link::Class message_class, link::Kind kind,
+                                std::uint8_t flags, std::span<const std::byte> data) {
   std::byte *slot =
       peer.slots + static_cast<std::size_t>(peer.link.next_sequence() & peer.slot_mask) * peer.slot_stride;
   *reinterpret_cast<link::Header *>(slot) =
@@ -94,6 +99,11 @@ bool Mesh::post_eager(Peer &peer, const Stream &stream, link::Class message_clas
 Sent Mesh::send(int to, const Stream &stream, std::span<const std::byte> data, bool acknowledge) {
   Peer &peer = *peers_[static_cast<std::size_t>(to)];
   const bool staged = data.size() > eager_bytes_;
+  if (!staged && !acknowledge && peer.link.can_send(link::Class::collective) && room_to_post(peer)) [[likely]] {
+    const std::uint32_t sequence = peer.link.next_sequence();
+    post_eager(peer, stream, link::Class::collective, link::Kind::data, 0, data);
+    return {.accepted = true, .holds_memory = false, .sequence = sequence};
+  }
   if (!(staged ? peer.link.can_send_chunk() : peer.link.can_send(link::Class::collective))) learn_grants(peer);
   if (!room_to_post(peer) || !(staged ? peer.link.can_send_chunk() : peer.link.can_send(link::Class::collective))) {
     ++statistics_.send_stalls;
@@ -235,22 +245,49 @@ bool Mesh::holds_much(const Record &record) const {
   return peer.held * 2 >= (record.buffer >= 0 ? limits_.credits[0] : limits_.chunks);
 }
 
-int Mesh::poll(std::span<Record> records) {
-  // Before new arrivals: what the last batch made due had the time since to travel with a message instead.
-  if (!grants_due_.empty()) settle();
-  if (rails_.size() == 1) return poll_rail(*rails_.front(), records);
-  // Each time another rail is the first: a busy one may fill the batch.
-  if (++first_rail_ >= rails_.size()) first_rail_ = 0;
-  std::size_t found = 0;
-  for (std::size_t i = 0; i < rails_.size() && found < records.size(); ++i) {
-    const std::size_t turn = first_rail_ + i;
-    Rail &rail = *rails_[turn < rails_.size() ? turn : turn - rails_.size()];
-    found += static_cast<std::size_t>(poll_rail(rail, records.subspan(found)));
+TUTTI_HOT bool Mesh::take_receive(Rail &rail, const ibv_wc &completion, Record &record) {
+  Peer *peer = rail.qps.find(completion.qp_num);
+  TUTTI_CHECK(peer != nullptr, "a completion names QP {}, which {} does not have", completion.qp_num,
+              rail.device->name());
+  const auto buffer = static_cast<std::uint32_t>(completion.wr_id);
+  const bool chunked = completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
+  const std::byte *front = rail.receives.buffer(buffer);
+  const std::uint32_t chunk = chunked ? ntohl(completion.imm_data) % limits_.chunks : 0;
+  if (chunked) front = peer->incoming_chunks + chunk * chunk_stride_ + kChunkHeaderOffset;
+  const auto &header = *reinterpret_cast<const link::Header *>(front);
+  const link::Arrival arrival =
+      completion.byte_len < sizeof(header) ? link::Arrival::broken : peer->link.accept(header);
+  const link::Class message_class = header.kind() == link::Kind::data ? link::Class::collective : link::Class::control;
+  rail.receives.filled(buffer, peer->rank, message_class);
+  if (arrival != link::Arrival::deliver) [[unlikely]] {
+    rail.receives.release(buffer);
+    if (arrival == link::Arrival::broken) break_protocol(*peer, header);
+    return false;
   }
-  return static_cast<int>(found);
+  if (chunked) rail.receives.release(buffer);  // it only carried the notice
+  ++peer->held;
+  if (header.flags() & link::kAcknowledgeNow) mark_grant(*peer);
+  ++statistics_.messages_received;
+  record = {.payload = front + sizeof(header),
+            .bytes = completion.byte_len - static_cast<std::uint32_t>(sizeof(header)),
+            .peer = peer->rank,
+            .stream = {header.communicator(), header.call(), header.signature()},
+            .kind = header.kind(),
+            .buffer = chunked ? -1 - static_cast<std::int32_t>(chunk) : static_cast<std::int32_t>(buffer)};
+  return true;
 }
 
-int Mesh::poll_rail(Rail &rail, std::span<Record> records) {
+TUTTI_HOT bool Mesh::take_completion(Rail &rail, const ibv_wc &completion, Record &record) {
+  if (completion.status != IBV_WC_SUCCESS) [[unlikely]] {
+    take_failure(rail, completion);
+    return false;
+  }
+  if ((completion.opcode & IBV_WC_RECV) != 0) return take_receive(rail, completion, record);
+  peers_[static_cast<std::uint32_t>(completion.wr_id)]->completed += static_cast<std::uint32_t>(completion.wr_id >> 32);
+  return false;
+}
+
+TUTTI_HOT int Mesh::poll_rail(Rail &rail, std::span<Record> records) {
   ibv_wc completions[kPollBatch];
   const int room = static_cast<int>(std::min<std::size_t>(kPollBatch, records.size()));
   const int polled = ibv_poll_cq(rail.cq.get(), room, completions);
@@ -267,49 +304,25 @@ int Mesh::poll_rail(Rail &rail, std::span<Record> records) {
   return found;
 }
 
-bool Mesh::take_completion(Rail &rail, const ibv_wc &completion, Record &record) {
-  if (completion.status != IBV_WC_SUCCESS) [[unlikely]] {
-    take_failure(rail, completion);
-    return false;
+int Mesh::poll(std::span<Record> records) {
+  // Before new arrivals: what the last batch made due had the time since to travel with a message instead.
+  if (!grants_due_.empty()) settle();
+  if (rails_.size() == 1) return poll_rail(*rails_.front(), records);
+  // Each time another rail is the first: a busy one may fill the batch.
+  if (++first_rail_ >= rails_.size()) first_rail_ = 0;
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < rails_.size() && found < records.size(); ++i) {
+    const std::size_t turn = first_rail_ + i;
+    Rail &rail = *rails_[turn < rails_.size() ? turn : turn - rails_.size()];
+    found += static_cast<std::size_t>(poll_rail(rail, records.subspan(found)));
   }
-  if ((completion.opcode & IBV_WC_RECV) != 0) return take_receive(rail, completion, record);
-  peers_[static_cast<std::uint32_t>(completion.wr_id)]->completed += static_cast<std::uint32_t>(completion.wr_id >> 32);
-  return false;
+  return static_cast<int>(found);
 }
 
-bool Mesh::take_receive(Rail &rail, const ibv_wc &completion, Record &record) {
-  Peer *peer = rail.qps.find(completion.qp_num);
-  TUTTI_CHECK(peer != nullptr, "a completion names QP {}, which {} does not have", completion.qp_num,
-              rail.device->name());
-  const auto buffer = static_cast<std::uint32_t>(completion.wr_id);
-  const bool chunked = completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
-  const std::byte *front = rail.receives.buffer(buffer);
-  const std::uint32_t chunk = chunked ? ntohl(completion.imm_data) % limits_.chunks : 0;
-  if (chunked) front = peer->incoming_chunks + chunk * chunk_stride_ + kChunkHeaderOffset;
-  const auto &header = *reinterpret_cast<const link::Header *>(front);
-  const link::Arrival arrival =
-      completion.byte_len < sizeof(header) ? link::Arrival::broken : peer->link.accept(header);
-  const link::Class message_class = header.kind() == link::Kind::data ? link::Class::collective : link::Class::control;
-  rail.receives.filled(buffer, peer->rank, message_class);
-  if (arrival != link::Arrival::deliver) [[unlikely]] {
-    rail.receives.release(buffer);
-    if (arrival == link::Arrival::broken)
-      break_link(*peer, -1,
-                 fmt::format("rank {} sent a message that does not follow the protocol (sequence {}, expected {})",
-                             peer->rank, header.sequence(), peer->link.received() & 0xffff));
-    return false;
-  }
-  if (chunked) rail.receives.release(buffer);  // it only carried the notice
-  ++peer->held;
-  if (header.flags() & link::kAcknowledgeNow) mark_grant(*peer);
-  ++statistics_.messages_received;
-  record = {.payload = front + sizeof(header),
-            .bytes = completion.byte_len - static_cast<std::uint32_t>(sizeof(header)),
-            .peer = peer->rank,
-            .stream = {header.communicator(), header.call(), header.signature()},
-            .kind = header.kind(),
-            .buffer = chunked ? -1 - static_cast<std::int32_t>(chunk) : static_cast<std::int32_t>(buffer)};
-  return true;
+void Mesh::break_protocol(Peer &peer, const link::Header &header) {
+  break_link(peer, -1,
+             fmt::format("rank {} sent a message that does not follow the protocol (sequence {}, expected {})",
+                         peer.rank, header.sequence(), peer.link.received() & 0xffff));
 }
 
 void Mesh::take_failure(Rail &rail, const ibv_wc &completion) {
@@ -423,13 +436,14 @@ std::string Mesh::describe_memory() const {
     sending += rail->slots.bytes() + rail->bounce.bytes();
     ledger += (ledger.empty() ? "" : "; ") + rail->receives.describe();
   }
-  return fmt::format(R"({{"receive_bytes":{},"staging_bytes":{},"send_bytes":{},"ledger":"{}"}})", receive, staging,
-                     sending, ledger);
+  return fmt::format(
+      R"({{"receive_bytes":{},"staging_bytes":{},"send_bytes":{},"eager_bytes":{},"chunk_bytes":{},"credits":{{"collective":{},"point_to_point":{},"control":{}}},"chunks":{},"ledger":"{}"}})",
+      receive, staging, sending, eager_bytes_, chunk_bytes_, limits_.credits[0], limits_.credits[1], limits_.credits[2],
+      limits_.chunks, ledger);
 }
 
 Result<Memory> Mesh::allocate(std::size_t bytes) {
-  Rail &rail = *rails_.front();
-  return Memory::allocate({.device = rail.device, .pd = rail.pd.get()}, bytes,
+  return Memory::allocate(rails_.front()->source, bytes,
                           IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
 }
 

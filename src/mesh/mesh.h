@@ -86,6 +86,10 @@ class Mesh {
   // Sends one message of collective data: up to eager_bytes into the receive queue, more (up to a chunk) through
   // staging. `acknowledge` asks the receiver to do so at once, since this or an earlier piece is held.
   Sent send(int peer, const Stream &stream, std::span<const std::byte> data, bool acknowledge);
+  // What configuration and devices have led to; equal on all ranks.
+  const link::Limits &limits() const { return limits_; }
+  std::size_t eager_bytes() const { return eager_bytes_; }
+
   // A control message (at most kControlBytes of payload, copied).
   bool send_control(int peer, const Stream &stream, link::Kind kind, std::span<const std::byte> payload);
   static constexpr std::size_t kControlBytes = 480;
@@ -126,12 +130,13 @@ class Mesh {
   std::string describe_links() const;             // JSON array, one object a peer
   std::string describe_memory() const;            // JSON object
 
-  // tutti_alloc memory, from the first rail.
+  // tutti_alloc memory, from the first rail and on its NUMA node.
   Result<Memory> allocate(std::size_t bytes);
 
  private:
   friend class Bringup;
   void post(Peer &peer, ibv_send_wr &request, bool wants_completion);
+  void post_failed(Peer &peer, int error);
   bool post_eager(Peer &peer, const Stream &stream, link::Class message_class, link::Kind kind, std::uint8_t flags,
                   std::span<const std::byte> data);
   Sent post_chunk(Peer &peer, const Stream &stream, std::span<const std::byte> data, std::uint8_t flags);
@@ -140,6 +145,7 @@ class Mesh {
   int poll_rail(Rail &rail, std::span<Record> records);
   bool take_completion(Rail &rail, const ibv_wc &completion, Record &record);
   bool take_receive(Rail &rail, const ibv_wc &completion, Record &record);
+  void break_protocol(Peer &peer, const link::Header &header);
   void take_failure(Rail &rail, const ibv_wc &completion);
   void refill(Rail &rail);
   void poll_and_drop();

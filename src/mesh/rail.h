@@ -49,6 +49,7 @@ struct Rail {
   verbs::PortOffer port;
   bool copies_at_post = false;  // the device takes the data of any memory without a local key (the software device)
   verbs::PdHandle pd;
+  MemorySource source;  // of all memory below, and of tutti_alloc
   verbs::CompChannelHandle channel;
   verbs::CqHandle cq;
   Memory staging;  // incoming chunks: peer after peer

@@ -58,6 +58,7 @@ struct GidRow {
 struct Port {
   std::vector<GidRow> gids;
   int table_length = 0;
+  std::vector<std::uint16_t> pkeys;
   bool active = true;
   ibv_mtu mtu = IBV_MTU_4096;
   std::uint64_t subnet = 0;
@@ -158,7 +159,7 @@ struct Qp : ibv_qp {
   std::uint32_t assembled = 0;
   ReceiveEntry assembly{};
   std::vector<ibv_sge> assembly_sges;
-  std::int64_t rnr_until_ns = 0;  // 0: no RNR NAK outstanding
+  std::int64_t rnr_until_ns = 0;  // 0: no RNR NAK outstanding, nothing held back
   std::uint32_t rnr_count = 0;
   bool receive_stopped = false;
   std::uint32_t position_in_cq = 0;
@@ -180,6 +181,10 @@ struct Qp : ibv_qp {
   std::int64_t unreachable_limit_ns = 0;
   bool last_wqe_raised = false;
   bool draining = false;
+  // Faults "delay" and "drop": a message is held back until rnr_until_ns.
+  std::uint64_t seen = 0;  // cells that faults have been counted for
+  bool held = false;
+  bool lost = false;  // for good: the sender's last attempt
   Gid own_gid{};
   EventCount events;
 };

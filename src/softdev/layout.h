@@ -11,13 +11,14 @@
 
 #include <infiniband/verbs.h>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
 namespace tutti::softdev {
 
 inline constexpr std::uint64_t kArenaMagic = 0x5455545449534456;  // "TUTTISDV"
-inline constexpr std::uint32_t kLayoutVersion = 1;
+inline constexpr std::uint32_t kLayoutVersion = 3;
 
 inline constexpr std::uint32_t kCells = 128;            // of a QP's ring: 8 KiB; also the bound of messages in flight
 inline constexpr std::uint32_t kRingBytes = 128 << 10;  // payload that does not fit into cells
@@ -30,8 +31,7 @@ inline constexpr std::uint32_t kMaxGids = 64;  // over all ports of a device
 // Which cell of a ring a message takes. Not its neighbour's neighbour: a processor that sees a line after line being
 // read or written fetches the next ones by itself, and so takes them from the core that is about to use them.
 constexpr std::uint64_t place_of(std::uint64_t number) { return number * 37 % kCells; }
-static_assert(kCells % 37 != 0 && kCells % 2 == 0,
-              "37 has to be prime to the number of cells: every cell has its turn");
+static_assert(std::has_single_bit(kCells), "37 has to be prime to it: every cell has its turn");
 
 // One cache line. The payload is stored first, the header word last.
 struct alignas(64) Cell {
@@ -91,7 +91,11 @@ struct alignas(64) QpSlot {
   std::uint32_t rq_psn;
   std::uint16_t access;
   std::uint8_t rnr_retry;
+  std::uint8_t timeout;  // of this QP's sends, and how often it repeats them
+  std::uint8_t retry_cnt;
+  std::uint16_t pkey;
   std::uint8_t dest_gid[16];
+  std::uint32_t pd;  // a peer's access is refused unless the region has the same one
   // Line 1: cells of this QP's ring taken so far. Stored at every poll that takes some, read by the peer only when it
   // wants a completion or room and no message has brought the count: read at every poll, the line would travel with
   // every message.

@@ -43,7 +43,7 @@ constexpr Number kNumbers[] = {
 Result<> parse_fault(std::string_view part, std::string_view value, Options *options) {
   const std::vector<std::string_view> fields = split(value, ':');
   if (fields.size() > 3 || fields[0].empty())
-    return fail(Code::config, "TUTTI_SOFTDEV: '{}' is not fault=call[:nth[:errno]]", part);
+    return fail(Code::config, "TUTTI_SOFTDEV: '{}' is not fault=call[:nth[:value]]", part);
   Fault fault;
   fault.call = fields[0];
   if (fields.size() > 1) {
@@ -51,10 +51,23 @@ Result<> parse_fault(std::string_view part, std::string_view value, Options *opt
     fault.nth = static_cast<std::uint64_t>(nth);
   }
   if (fields.size() > 2) {
-    TUTTI_TRY(const std::int64_t error, number(part, fields[2], 1, 4095));
-    fault.error = static_cast<int>(error);
+    // An errno, microseconds, or a number of attempts.
+    TUTTI_TRY(const std::int64_t number_given, number(part, fields[2], 1, fault.call == "delay" ? 60'000'000 : 4095));
+    fault.value = static_cast<int>(number_given);
   }
   options->faults.push_back(fault);
+  return {};
+}
+
+Result<> parse_pkeys(std::string_view part, std::string_view value, PortCaps *port) {
+  port->pkeys.clear();
+  for (const std::string_view row : split(value, '/')) {
+    std::uint16_t key = 0;
+    const auto [end, error] = std::from_chars(row.data(), row.data() + row.size(), key, 16);
+    if (error != std::errc() || end != row.data() + row.size())
+      return fail(Code::config, "TUTTI_SOFTDEV: '{}' needs P_Keys as hexadecimal numbers, like ffff/8001", part);
+    port->pkeys.push_back(key);
+  }
   return {};
 }
 
@@ -74,7 +87,10 @@ Result<> parse_port(std::string_view part, std::string_view name, std::string_vi
     if ((mtu & (mtu - 1)) != 0) return fail(Code::config, "TUTTI_SOFTDEV: '{}' is not a power of two", part);
     port.mtu = static_cast<int>(mtu);
   } else if (name == "subnet") {
+    if (value.size() > 15) return fail(Code::config, "TUTTI_SOFTDEV: '{}' has more than 15 characters", part);
     port.subnet = value;
+  } else if (name == "pkeys") {
+    return parse_pkeys(part, value, &port);
   } else {
     return parse_gids(value, &port);
   }
@@ -111,7 +127,7 @@ Result<> parse_part(std::string_view part, bool *next_port, Options *options) {
     } else {
       return fail(Code::config, "TUTTI_SOFTDEV: '{}' is out of order: ports are numbered from 1", part);
     }
-  } else if (name == "port_active" || name == "mtu" || name == "subnet" || name == "gids") {
+  } else if (name == "port_active" || name == "mtu" || name == "subnet" || name == "gids" || name == "pkeys") {
     return parse_port(part, name, value, &caps);
   } else if (name == "fault") {
     return parse_fault(part, value, options);

@@ -8,12 +8,11 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/hot.h"
 #include "base/small_copy.h"
 #include "softdev/copy.h"
 #include "softdev/device.h"
 #include "softdev/world.h"
-
-#define TUTTI_HOT __attribute__((always_inline)) inline
 
 namespace tutti::softdev {
 

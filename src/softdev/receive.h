@@ -178,6 +178,23 @@ TUTTI_HOT bool receive_cell(Context &context, Qp &qp, Watch &watched, std::uint6
   return true;
 }
 
+// Whether an injected fault keeps the next message, and so all after it, from being seen.
+inline bool held_back(Context &context, Qp &qp, std::uint64_t header) {
+  if (!qp.held) {
+    if ((header & kFirst) == 0 || qp.seen == qp.receive_next + 1) return false;
+    qp.seen = qp.receive_next + 1;
+    context.world.arrival_fault(qp);
+    // Who is about to sleep has set the timer before this poll.
+    if (Cq &cq = *static_cast<Cq *>(qp.recv_cq); qp.held && cq.armed) context.world.arm_timer(context, cq);
+  }
+  if (!qp.held) return false;
+  if (context.now() < qp.rnr_until_ns) return true;
+  qp.held = false;
+  qp.rnr_until_ns = 0;
+  if (qp.lost) refuse_message(qp, IBV_WC_RETRY_EXC_ERR);
+  return qp.lost;
+}
+
 // Takes what has come for one QP.
 template <bool kSlow>
 inline int receive(Watch &watched, int capacity, ibv_wc *wc) {
@@ -188,7 +205,7 @@ inline int receive(Watch &watched, int capacity, ibv_wc *wc) {
     const std::uint64_t header = load_acquire(*watched.header);
     if (((header ^ watched.expected) & 0xffff) != 0) break;
     if constexpr (kSlow)
-      if (!context.world.sees_next()) break;
+      if (!context.world.sees_next() || held_back(context, qp, header)) break;
     acknowledge(qp, header_consumed(header));
     if (receive_cell(context, qp, watched, header, wc[count])) [[likely]] {
       ++count;

@@ -155,7 +155,9 @@ inline const MrSlot *remote_range(Qp &qp, std::uint32_t rkey, std::uint64_t addr
   if (load_acquire(mr.key) != rkey) return nullptr;
   const std::uint64_t offset = address - load(mr.address);
   const bool inside = offset <= load(mr.length) && length <= load(mr.length) - offset;
-  return inside && (load(mr.access) & static_cast<std::uint32_t>(access)) != 0 ? &mr : nullptr;
+  const bool allowed =
+      (load(mr.access) & static_cast<std::uint32_t>(access)) != 0 && load(mr.pd) == load(qp.peer_slot->pd);
+  return inside && allowed ? &mr : nullptr;
 }
 
 // Remote memory as this process sees it; null where it does not.
@@ -223,8 +225,14 @@ inline Push push_read(Qp &qp, std::uint32_t index, SendEntry &send, PendingSend 
   return Push::done;
 }
 
-// The peer's QP may take our messages when it points back at us and expects our PSN: anything else is a wire that
-// nobody answers on.
+// Packets of another partition are dropped without an answer, and so are those between two limited members (bit 15
+// clear).
+inline bool same_partition(std::uint16_t a, std::uint16_t b) {
+  return ((a ^ b) & 0x7fff) == 0 && ((a | b) & 0x8000) != 0;
+}
+
+// The peer's QP may take our messages when it points back at us, expects our PSN and is in our partition: anything else
+// is a wire that nobody answers on.
 inline bool connect(Qp &qp) {
   const QpSlot &peer = *qp.peer_slot;
   const std::uint64_t word = load_acquire(peer.word);
@@ -232,7 +240,7 @@ inline bool connect(Qp &qp) {
   unsigned char gid[16];
   for (int i = 0; i < 16; ++i) gid[i] = load(peer.dest_gid[i]);
   if (load(peer.dest_qpn) != qp.qp_num || load(peer.rq_psn) != qp.attributes.sq_psn ||
-      std::memcmp(gid, qp.own_gid.raw, 16) != 0)
+      std::memcmp(gid, qp.own_gid.raw, 16) != 0 || !same_partition(load(peer.pkey), load(qp.slot->pkey)))
     return false;
   const std::uint64_t ring = load(peer.ring_offset);
   if (load_acquire(peer.word) >> 8 != word >> 8) return false;

@@ -28,6 +28,7 @@ struct PortCaps {
   int mtu = 4096;                 // active MTU in bytes
   std::string subnet;             // ports on different subnets do not reach each other
   std::vector<std::string> gids;  // empty: one random RoCE v2 address; else "v2 fe80::1", "v1 10.0.0.1", "" for a hole
+  std::vector<std::uint16_t> pkeys = {0xffff};  // 0: an empty row
 };
 
 struct Caps {
@@ -49,9 +50,10 @@ struct Caps {
 // instance.
 struct Fault {
   std::string call;  // "create_qp", "reg_mr", "post_send", ...; "qp_error": the QP of the n-th send goes to ERR;
-                     // "device_fatal"; "port_down"
+                     // "device_fatal"; "port_down"; "delay", "drop": of the n-th message that comes in
   std::uint64_t nth = 1;
-  int error = 0;  // errno of a failing call (default ENOMEM)
+  int value = 0;  // errno of a failing call (default ENOMEM); of "delay" the microseconds (1000), of "drop" how often
+                  // it is lost in a row (1)
 };
 
 struct Options {

@@ -5,7 +5,6 @@
 #include <linux/membarrier.h>
 #include <sodium.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "softdev/attach.h"
+#include "softdev/yama.h"
 
 namespace tutti::softdev {
 namespace {
@@ -96,6 +96,7 @@ Result<std::vector<Port>> make_ports(const Caps &caps) {
   std::vector<Port> ports;
   for (const PortCaps &from : caps.ports) {
     Port port;
+    port.pkeys = from.pkeys;
     port.active = from.active;
     port.mtu = mtu_of(from.mtu);
     port.subnet = from.subnet.empty() ? 0 : hash_text(from.subnet);
@@ -119,6 +120,12 @@ bool register_membarrier() {
   const long known = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
   return known > 0 && (known & MEMBARRIER_CMD_GLOBAL_EXPEDITED) != 0 &&
          syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
+}
+
+int default_value(const std::string &call) {
+  if (call == "delay") return 1000;
+  if (call == "drop") return 1;
+  return ENOMEM;
 }
 
 std::uint64_t split_mix(std::uint64_t *state) {
@@ -174,7 +181,7 @@ int World::count(const char *call) {
   int error = 0;
   for (Counter &counter : counters_)
     if (counter.fault->call == call && ++counter.seen == counter.fault->nth)
-      error = counter.fault->error != 0 ? counter.fault->error : ENOMEM;
+      error = counter.fault->value != 0 ? counter.fault->value : default_value(counter.fault->call);
   return error;
 }
 
@@ -189,6 +196,19 @@ int World::post_fault(const char *call, Context &context, Qp *qp) {
     if (count("port_down") != 0) take_port_down(context, qp->attributes.port_num);
   }
   return count(call);
+}
+
+// A lost message is there again when the timer of its sender has run out, until that gives up.
+void World::arrival_fault(Qp &qp) {
+  std::int64_t hold_ns = count("delay") * 1000ll;
+  if (const int times = count("drop"); times != 0) {
+    const int timeout = load(qp.peer_slot->timeout), attempts = load(qp.peer_slot->retry_cnt) + 1;
+    qp.lost = times >= attempts;
+    hold_ns = timeout == 0 ? INT64_MAX / 2 : (std::int64_t{4096} << timeout) * std::min(times, attempts);
+  }
+  if (hold_ns == 0) return;
+  qp.held = true;
+  qp.rnr_until_ns = now() + hold_ns;
 }
 
 void World::arm_timer(Context &context, Cq &cq) {
@@ -266,8 +286,7 @@ ibv_context *open_device(ibv_device *handle) {
   auto context = std::make_unique<Context>(world, *device.caps, endpoint);
   context->device = &device;
   context->ports = std::move(*ports);
-  // Peers read this process's private memory for READ; Yama would allow that to debuggers and parents only.
-  prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+  let_peers_read();
   Result<std::unique_ptr<Service>> service = Service::start(*context);
   if (!service) {
     TUTTI_LOG(warn, "{}", service.error().text);
@@ -311,7 +330,8 @@ int query_device(ibv_context *handle, ibv_device_attr *attributes) {
   attributes->max_pd = 1 << 16;
   attributes->max_qp_rd_atom = attributes->max_qp_init_rd_atom = 128;
   attributes->atomic_cap = IBV_ATOMIC_NONE;
-  attributes->max_pkeys = 1;
+  for (const Port &port : context.ports)
+    attributes->max_pkeys = std::max(attributes->max_pkeys, static_cast<std::uint16_t>(port.pkeys.size()));
   attributes->phys_port_cnt = static_cast<std::uint8_t>(context.ports.size());
   if (caps.srq) {
     attributes->max_srq = 1 << 16;
@@ -332,7 +352,7 @@ int query_port(ibv_context *handle, std::uint8_t number, ibv_port_attr *attribut
   attributes->active_mtu = port.mtu;
   attributes->gid_tbl_len = port.table_length;
   attributes->max_msg_sz = context.caps.max_message;
-  attributes->pkey_tbl_len = 1;
+  attributes->pkey_tbl_len = static_cast<std::uint16_t>(port.pkeys.size());
   attributes->max_vl_num = 1;
   attributes->active_width = 2;                  // 4x
   attributes->active_speed = 128;                // NDR: nothing slower describes a memory bus
@@ -353,6 +373,7 @@ int query_gids(ibv_context *handle, std::uint8_t number, verbs::GidEntry *entrie
     std::memcpy(entry.gid.raw, row.gid.raw, 16);
     entry.index = static_cast<std::uint32_t>(row.index);
     entry.type = row.type;
+    context.caps.ports[number - 1u].subnet.copy(entry.interface, sizeof entry.interface - 1);
   }
   return count;
 }
@@ -360,8 +381,10 @@ int query_gids(ibv_context *handle, std::uint8_t number, verbs::GidEntry *entrie
 int query_pkey(ibv_context *handle, std::uint8_t number, int index, __be16 *pkey) {
   Context &context = *static_cast<Context *>(handle);
   if (const int error = blocked(context, "query_pkey")) return error;
-  if (number == 0 || number > context.ports.size() || index != 0) return EINVAL;
-  *pkey = htobe16(0xffff);
+  if (number == 0 || number > context.ports.size()) return EINVAL;
+  const std::vector<std::uint16_t> &table = context.ports[number - 1u].pkeys;
+  if (index < 0 || static_cast<std::size_t>(index) >= table.size()) return EINVAL;
+  *pkey = htobe16(table[static_cast<std::size_t>(index)]);
   return 0;
 }
 

@@ -32,6 +32,8 @@ class World final : public Instance {
   int fault(const char *call);
   // The same on the data path; "qp_error", "device_fatal" and "port_down" act here too. `qp` selects qp_error.
   int post_fault(const char *call, Context &context, Qp *qp);
+  // "delay" and "drop", when a message is first seen: from then on its QP may hold it back.
+  void arrival_fault(Qp &qp);
   // Whether this poll sees the next message already.
   bool sees_next();
   void arm_timer(Context &context, Cq &cq);

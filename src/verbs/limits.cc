@@ -33,7 +33,7 @@ Result<Depths> compute_depths(const PortOffer &limits, const DepthNeed &need) {
         "{} holds {} receive buffers in a shared receive queue and {} peers need {}: lower TUTTI_CREDITS or use fewer "
         "ranks",
         offer_name(limits), limits.max_srq_wr, peers, srq_minimum);
-  if (send_minimum > limits.max_qp_wr)
+  if (peers != 0 && send_minimum > limits.max_qp_wr)
     return fail(Code::limit, "{} has send queues of {} and a link needs {}: choose another device (TUTTI_DEVICE)",
                 offer_name(limits), limits.max_qp_wr, send_minimum);
   if (srq_minimum + peers * send_minimum > limits.max_cqe)
@@ -51,7 +51,7 @@ Result<Depths> compute_depths(const PortOffer &limits, const DepthNeed &need) {
   Depths depths;
   depths.srq_wr = static_cast<std::uint32_t>(srq);
   // srq <= max_cqe - peers * send_minimum holds for the minimum; a larger wish must not take what sends need.
-  if (send < send_minimum) {
+  if (peers != 0 && send < send_minimum) {
     depths.srq_wr = static_cast<std::uint32_t>(srq_minimum);
     depths.send_wr = static_cast<std::uint32_t>(
         std::min({kSendDepth, std::uint64_t{limits.max_qp_wr}, (limits.max_cqe - srq_minimum) / peers}));

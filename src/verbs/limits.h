@@ -18,10 +18,11 @@ struct DepthNeed {
   std::uint32_t peers = 0;  // QPs of this rank on the device
   // Ranks of this host that share the device; 1 on the software device, where each has its own.
   std::uint32_t local_ranks = 1;
-  std::uint32_t srq_wanted = 0;    // receive buffers that serve best
-  std::uint32_t srq_minimum = 0;   // raised to 2 * peers + reserve
-  std::uint32_t srq_reserve = 0;   // for control messages
-  std::uint32_t send_minimum = 2;  // below this a link cannot make progress
+  std::uint32_t srq_wanted = 0;   // receive buffers that serve best
+  std::uint32_t srq_minimum = 0;  // raised to 2 * peers + reserve
+  std::uint32_t srq_reserve = 0;  // for control messages
+  // One entry is kept for grants, so that credits always go back: with one alone nothing else could be sent.
+  std::uint32_t send_minimum = 2;
 };
 
 struct Depths {

@@ -76,7 +76,8 @@ TEST(Worlds, case_05_WithoutACommonNetworkTheErrorShowsBothEnds) {
   for (int rank = 0; rank < 2; ++rank) {
     EXPECT_EQ(ranks[rank].result, TUTTI_ERROR_DEVICE) << ranks[rank].error.text;
     const std::string text = ranks[rank].error.text;
-    for (const char *part : {"connecting to rank", ":1 QP", "local GID", "remote GID"})
+    for (const char *part : {"ranks 0 and 1 have no ports that reach each other", "rank 0 offers d0:1", "subnet red",
+                             "rank 1 offers d2:1", "subnet blue"})
       EXPECT_NE(text.find(part), std::string::npos) << text;
   }
 }
@@ -108,6 +109,34 @@ TEST(Worlds, case_07_APortThatGoesDownIsACleanError) {
     EXPECT_TRUE(error.result == TUTTI_ERROR_LINK || error.result == TUTTI_ERROR_PEER) << error.text;
 }
 
+// Messages that are late or lost on the way cost time; one that is lost at every attempt is a broken link.
+TEST(Worlds, LateAndLostMessagesChangeNoResult) {
+  Start start;
+  start.everywhere = {{"TUTTI_QP_TIMEOUT", "11"}};  // 8 ms
+  start.variables = [](int rank) {
+    return rank == 1   ? device("fault=delay:3:2000,fault=delay:40:30000,fault=delay:41,fault=drop:60:2")
+           : rank == 2 ? device("fault=drop:1,fault=drop:20:7,fault=delay:25:1000")
+                       : Variables{};
+  };
+  ThreadRanks ranks(3, start);
+  ASSERT_TRUE(ranks.up()) << ranks.errors();
+  ranks.each([](int, tutti_comm *comm) { check_sizes(comm, {1, 64, 5000, 300'000, 1}); });
+}
+
+TEST(Worlds, AMessageThatIsAlwaysLostBreaksItsLink) {
+  Start start;
+  start.everywhere = {{"TUTTI_QP_TIMEOUT", "11"}, {"TUTTI_QP_RETRY", "2"}};
+  start.variables = [](int rank) { return rank == 1 ? device("fault=drop:50:3") : Variables{}; };
+  ThreadRanks ranks(3, start);
+  ASSERT_TRUE(ranks.up()) << ranks.errors();
+  int links = 0;
+  for (const tutti_error &error : until_broken(ranks, 100)) {
+    EXPECT_TRUE(error.result == TUTTI_ERROR_LINK || error.result == TUTTI_ERROR_PEER) << error.text;
+    links += error.wc_status == 12;  // IBV_WC_RETRY_EXC_ERR
+  }
+  EXPECT_GE(links, 1);
+}
+
 // Rank 2 is ready last, and late: what the others send before finds receives that were posted early enough.
 TEST(Worlds, case_12_AReceiverThatIsBehindCostsNothingButItsDelay) {
   Start start;
@@ -117,6 +146,24 @@ TEST(Worlds, case_12_AReceiverThatIsBehindCostsNothingButItsDelay) {
   ThreadRanks ranks(4, start);
   ASSERT_TRUE(ranks.up()) << ranks.errors();
   ranks.each([](int, tutti_comm *comm) { check_sizes(comm, {1, 64}); });
+}
+
+// Seven senders, one receiver that is away: without a retry the first message that met no receive would break its link.
+TEST(Worlds, case_12_ManySendersNeverFindAReceiverWithoutBuffers) {
+  Start start;
+  start.everywhere = {{"TUTTI_QP_RNR_RETRY", "0"}};
+  ThreadRanks ranks(8, start);
+  ASSERT_TRUE(ranks.up()) << ranks.errors();
+  ranks.each([](int rank, tutti_comm *comm) {
+    if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    for (int round = 0; round < 200; ++round)
+      for (int root = 1; root < 8; ++root) {
+        std::vector<std::int8_t> buffer = rank == root ? bytes_of(64, round) : std::vector<std::int8_t>(64);
+        ASSERT_EQ(tutti_broadcast(buffer.data(), buffer.size(), TUTTI_INT8, root, comm), TUTTI_SUCCESS)
+            << last_error().text;
+        ASSERT_EQ(buffer, bytes_of(64, round));
+      }
+  });
 }
 
 TEST(Worlds, case_14_ABrokenLinkIsOneLineWithTheFirstCause) {

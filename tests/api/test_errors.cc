@@ -221,6 +221,14 @@ TEST(Errors, case_08_LimitOnAllRanks) {
   expect_no_start(ranks, TUTTI_ERROR_LIMIT, {"5 queue pairs", "TUTTI_DEVICE"});
 }
 
+TEST(Errors, ASendQueueOfOneCannotSend) {
+  const Variables one = {{"TUTTI_SOFTDEV", "max_qp_wr=1"}};
+  ThreadRanks ranks(2, {.everywhere = one});
+  expect_no_start(ranks, TUTTI_ERROR_LIMIT, {"send queues of 1", "needs 2", "TUTTI_DEVICE"});
+  ThreadRanks alone(1, {.everywhere = one});
+  EXPECT_TRUE(alone.up()) << "who has no peer sends nothing: " << alone.errors();
+}
+
 TEST(Errors, UnsupportedByTheDevice) {
   ThreadRanks ranks(2, {.everywhere = {{"TUTTI_SOFTDEV", "srq=0"}}});
   expect_no_start(ranks, TUTTI_ERROR_UNSUPPORTED, {"no shared receive queues", "TUTTI_DEVICE"});
@@ -309,6 +317,44 @@ TEST(Errors, AbortedHereAndAPeerGoneThere) {
   EXPECT_EQ(sum(ranks[1].comm, 1), TUTTI_ERROR_ABORTED) << "also at once, at a later call";
 }
 
+// Whoever comes first: an abort finds the world whole, or finds none.
+TEST(Abort, MayComeWhileTheWorldIsFreed) {
+  for (int round = 0; round < 100; ++round) {
+    tutti_comm *comm = nullptr;
+    ASSERT_EQ(tutti_init(nullptr, nullptr, &comm), TUTTI_SUCCESS) << last_error().text;
+    tutti_comm *const handle = comm;
+    std::atomic<bool> aborting = false;
+    std::thread other([&] {
+      tutti_result result = TUTTI_SUCCESS;
+      while (result == TUTTI_SUCCESS) {
+        result = tutti_abort(handle);
+        aborting = true;
+      }
+      EXPECT_EQ(result, TUTTI_ERROR_COMM) << last_error().text;
+    });
+    while (round % 2 == 0 && !aborting) std::this_thread::yield();
+    const tutti_result freed = tutti_comm_free(&comm);
+    EXPECT_TRUE(freed == TUTTI_SUCCESS || freed == TUTTI_ERROR_ABORTED) << last_error().text;
+    other.join();
+  }
+}
+
+TEST(Abort, EndsAFreeThatWaitsForOthers) {
+  ThreadRanks ranks(2);
+  ASSERT_TRUE(ranks.up()) << ranks.errors();
+  tutti_comm *const handle = ranks[0].comm;
+  std::thread freeing([&] {
+    EXPECT_EQ(tutti_comm_free(&ranks[0].comm), TUTTI_ERROR_ABORTED);
+    EXPECT_EQ(ranks[0].comm, nullptr);
+  });
+  std::int32_t size = 0;
+  while (tutti_comm_size(handle, &size) == TUTTI_SUCCESS) std::this_thread::yield();  // the free has begun
+  EXPECT_EQ(tutti_abort(handle), TUTTI_SUCCESS);
+  freeing.join();
+  EXPECT_EQ(tutti_abort(handle), TUTTI_ERROR_COMM);
+  EXPECT_EQ(error_of_calls(ranks[1].comm).result, TUTTI_ERROR_PEER);
+}
+
 using Call = std::function<tutti_result(tutti_comm *)>;
 
 // Rank `odd` makes another call than the others: an error on every rank, at this call or a later one.
@@ -355,6 +401,27 @@ TEST(Mismatch, Root) {
   expect_mismatch(4, 3, broadcast_of(10, 0), broadcast_of(10, 1));
   expect_mismatch(2, 1, broadcast_of(10, 0), broadcast_of(10, 1));
 }
+// The ranks of a world part by a meeting that looks like no call of a user.
+TEST(Mismatch, FreeingTheWorldWhileOthersCall) {
+  ThreadRanks ranks(3);
+  ASSERT_TRUE(ranks.up()) << ranks.errors();
+  ranks.each([&](int rank, tutti_comm *comm) {
+    if (rank == 1) {
+      EXPECT_EQ(tutti_comm_free(&ranks[1].comm), TUTTI_ERROR_MISMATCH) << last_error().text;
+    } else {
+      std::uint8_t token = 0;
+      tutti_result result = TUTTI_SUCCESS;
+      for (int call = 0; call < 1'000'000 && result == TUTTI_SUCCESS; ++call)
+        result = tutti_allreduce(TUTTI_IN_PLACE, &token, 1, TUTTI_UINT8, TUTTI_MAX, comm);
+      EXPECT_EQ(result, TUTTI_ERROR_MISMATCH) << last_error().text;
+    }
+    const std::string text = last_error().text;
+    EXPECT_TRUE(text.find("tutti_comm_free") != std::string::npos ||
+                text.find("allreduce of 1 x uint8") != std::string::npos)
+        << text;
+  });
+}
+
 TEST(Mismatch, CountOfABroadcast) {
   expect_mismatch(4, 1, broadcast_of(100, 0), broadcast_of(200, 0));
   expect_mismatch(2, 0, broadcast_of(100'000, 0), broadcast_of(200'000, 0));

@@ -3,8 +3,10 @@
 // Configuration variables have the effect that their help tells. (Those about meeting, dying and binding: tests/mp.)
 #include <sched.h>
 
+#include <algorithm>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "support/thread_ranks.h"
 
@@ -59,6 +61,37 @@ TEST(Variables, CreditsAreWhatEachPeerIsGranted) {
   };
   EXPECT_EQ(credits("8"), 8);
   EXPECT_EQ(credits("12"), 12);
+}
+
+// What two ranks say and use when started so.
+std::pair<std::string, Json> told(const Variables &variables) {
+  testing::internal::CaptureStderr();
+  Json memory;
+  {
+    ThreadRanks ranks(2, {.everywhere = variables});
+    EXPECT_TRUE(ranks.up()) << ranks.errors();
+    memory = query(ranks[1].comm, "memory");
+  }
+  return {testing::internal::GetCapturedStderr(), memory};
+}
+
+TEST(Variables, WhatCannotBeFulfilledIsToldOnceAndTheEffectiveValueIsShown) {
+  auto [text, memory] = told({{"TUTTI_CREDITS", "1024"}});
+  const int granted = memory["credits"]["collective"];
+  EXPECT_LT(granted, 1024);
+  EXPECT_NE(text.find("TUTTI_CREDITS=1024 is not possible: each peer is granted " + std::to_string(granted)),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(std::ranges::count(text, '\n'), 1) << text;
+  std::tie(text, memory) = told({{"TUTTI_EAGER_BYTES", "16K"}, {"TUTTI_SOFTDEV", "mtu=256"}});
+  const int eager = memory["eager_bytes"];
+  EXPECT_LT(eager, 16384);
+  EXPECT_NE(text.find("TUTTI_EAGER_BYTES=16384 is not possible"), std::string::npos) << text;
+  EXPECT_NE(text.find("it is " + std::to_string(eager)), std::string::npos) << text;
+  std::tie(text, memory) = told({{"TUTTI_CREDITS", "8"}, {"TUTTI_EAGER_BYTES", "2K"}});
+  EXPECT_EQ(text, "");
+  EXPECT_EQ(memory["credits"]["collective"], 8);
+  EXPECT_EQ(memory["eager_bytes"], 2048);
 }
 
 TEST(Variables, EarlyBytesBoundsHowFarASenderRunsAhead) {

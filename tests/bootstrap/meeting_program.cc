@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/log.h"
 #include "bootstrap/environment.h"
 #include "bootstrap/job_key.h"
 #include "bootstrap/tcp_store.h"
@@ -22,6 +23,7 @@ Result<> run(bool die) {
   TUTTI_TRY(const Config config, read_config(environment, nullptr));
   TUTTI_TRY(const bootstrap::Launch launch, bootstrap::launcher_environment(environment));
   TUTTI_TRY(const std::string key, bootstrap::read_job_key(config.job_key, config.job_key_file));
+  set_log(config.log == "info" ? LogLevel::info : LogLevel::warn, launch.rank);
   const Deadline deadline = Deadline::after_ms(20'000);
   TUTTI_TRY(const auto world, bootstrap::meet_over_tcp({.rank = launch.rank,
                                                         .ranks = launch.ranks,

@@ -33,7 +33,7 @@ std::vector<Situation> situations() {
 
 TEST(Selection, EverySituationGetsAnAlgorithmThatSupportsItWithAProvenRadix) {
   for (const Situation &situation : situations()) {
-    const Choice choice = select(situation, {});
+    const Choice choice = *select(situation, {});
     ASSERT_NE(choice.algorithm, nullptr);
     EXPECT_EQ(choice.algorithm->collective, situation.collective);
     const std::vector<std::int32_t> &proven = choice.algorithm->radices;
@@ -48,7 +48,7 @@ TEST(Selection, EverySituationGetsAnAlgorithmThatSupportsItWithAProvenRadix) {
 TEST(Selection, EveryRowIsChosenSomewhere) {
   std::set<std::pair<std::string, std::int32_t>> chosen;
   for (const Situation &situation : situations()) {
-    const Choice choice = select(situation, {});
+    const Choice choice = *select(situation, {});
     chosen.insert({std::string(choice.algorithm->name), choice.radix});
   }
   for (const SelectionRow &row : selection_table())
@@ -56,23 +56,31 @@ TEST(Selection, EveryRowIsChosenSomewhere) {
 }
 
 TEST(Selection, TwoRanksExchangeSmallVectorsInOneRound) {
-  EXPECT_EQ(select({.ranks = 2, .bytes = 8}, {}).algorithm->name, "direct");
-  EXPECT_NE(select({.ranks = 2, .bytes = 64 << 20}, {}).algorithm->name, "direct");
+  EXPECT_EQ(select({.ranks = 2, .bytes = 8}, {})->algorithm->name, "direct");
+  EXPECT_NE(select({.ranks = 2, .bytes = 64 << 20}, {})->algorithm->name, "direct");
 }
 
-TEST(Selection, AnOverrideWinsWhereItsAlgorithmCanRun) {
+TEST(Selection, AnOverrideWins) {
   const Overrides overrides{.allreduce = "ring", .broadcast = "chain"};
   for (const Situation &situation : situations())
-    EXPECT_EQ(select(situation, overrides).algorithm->name,
+    EXPECT_EQ(select(situation, overrides)->algorithm->name,
               situation.collective == Collective::allreduce ? "ring" : "chain");
+}
+
+TEST(Selection, AnOverrideThatCannotRunIsAnErrorThatNamesWhatCan) {
   const Overrides direct{.allreduce = "direct"};
-  EXPECT_EQ(select({.ranks = 64, .bytes = 1 << 20}, direct).algorithm->name, "direct");
-  EXPECT_NE(select({.ranks = 65, .bytes = 1 << 20}, direct).algorithm->name, "direct");
+  EXPECT_EQ(select({.ranks = 64, .bytes = 1 << 20}, direct)->algorithm->name, "direct");
+  const Result<Choice> refused = select({.ranks = 65, .bytes = 1 << 20}, direct);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::config);
+  EXPECT_EQ(refused.error().text,
+            "TUTTI_ALGO=allreduce:direct cannot run for 65 ranks; recursive_doubling, ring, circulant can");
+  EXPECT_TRUE(select({.collective = Collective::broadcast, .ranks = 65}, direct)) << "the other collective is free";
 }
 
 TEST(Selection, AnOverrideThatIsTheTablesChoiceKeepsItsRadix) {
   const Situation small{.collective = Collective::broadcast, .ranks = 8, .bytes = 8};
-  EXPECT_EQ(select(small, {.broadcast = "knomial"}).radix, select(small, {}).radix);
+  EXPECT_EQ(select(small, {.broadcast = "knomial"})->radix, select(small, {})->radix);
 }
 
 TEST(Overrides, AreReadPerCollective) {

@@ -7,13 +7,15 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <map>
 #include <new>
 #include <thread>
 
@@ -227,14 +229,32 @@ TEST(Control, case_30_StrangersDisturbNobodyDuringConnectAndAfter) {
   leave_all(world);
 }
 
-TEST(Control, AnIdleRankWakesUpTwiceASecondAtMost) {
-  World world = connected(16);
-  rusage before{}, after{};
-  getrusage(RUSAGE_SELF, &before);
-  std::this_thread::sleep_for(std::chrono::seconds(5));
-  getrusage(RUSAGE_SELF, &after);
-  // All 16 threads and this one; a voluntary switch is a sleep, and so a wake-up.
-  EXPECT_LE(after.ru_nvcsw - before.ru_nvcsw, 16 * 5 * 2 + 10);
+// How often each other thread of this process has gone to sleep, and so has been woken, by thread.
+std::map<std::string, int> sleeps_by_thread() {
+  std::map<std::string, int> sleeps;
+  for (const auto &thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    const std::string name = thread.path().filename();
+    if (name == std::to_string(::getpid())) continue;
+    std::ifstream status(thread.path() / "status");
+    for (std::string word; status >> word;)
+      if (word == "voluntary_ctxt_switches:") status >> sleeps[name];
+  }
+  return sleeps;
+}
+
+TEST(Control, AnIdleRankIsWokenByItsHeartbeatAndByNothingElse) {
+  constexpr int kSeconds = 5, kHeartbeat = 2;
+  World world = connected(16, [](Options &options) { options.heartbeat_s = kHeartbeat; });
+  std::map<std::string, int> before = sleeps_by_thread();
+  std::this_thread::sleep_for(std::chrono::seconds(kSeconds));
+  std::vector<int> woken;
+  for (const auto &[thread, sleeps] : sleeps_by_thread())
+    if (before.contains(thread)) woken.push_back(sleeps - before[thread]);
+  ASSERT_GE(woken.size(), 16u);
+  // Of most threads: one may wait for a lock or for memory now and then.
+  std::ranges::nth_element(woken, woken.begin() + 8);
+  EXPECT_LE(woken[8], kSeconds / kHeartbeat + 1);
+  EXPECT_GE(woken[8], kSeconds / kHeartbeat);
   leave_all(world);
 }
 

@@ -80,6 +80,40 @@ int again(const Arguments &arguments) {
   return 0;
 }
 
+// crowd [figures]: one world of however many ranks makes calls of every protocol, all results checked; asked for, rank
+// 0 tells how long start-up took and how much memory the ranks have.
+int crowd(const Arguments &arguments) {
+  timespec begin, end;
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  tutti_comm *world = nullptr;
+  MP_OK(start(&world));
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  const int rank = rank_of(world), ranks = size_of(world);
+  for (const std::size_t count : {std::size_t{1}, std::size_t{1000}, std::size_t{100'000}}) {
+    std::vector<double> buffer(count);
+    MP_OK(sum_of_ones(world, buffer));
+    for (const int root : {0, ranks - 1}) {
+      std::vector<std::int32_t> data(count, rank == root ? root + 7 : -1);
+      MP_OK(tutti_broadcast(data.data(), count, TUTTI_INT32, root, world));
+      for (const std::int32_t element : data) MP_CHECK(element == root + 7, "got " + std::to_string(element));
+    }
+  }
+  // Shared pages count for each rank by its share.
+  std::ifstream rollup("/proc/self/smaps_rollup");
+  double memory_mib = 0;
+  for (std::string word; rollup >> word;)
+    if (word == "Pss:" && rollup >> memory_mib) break;
+  double figures[] = {
+      static_cast<double>(end.tv_sec - begin.tv_sec) + 1e-9 * static_cast<double>(end.tv_nsec - begin.tv_nsec),
+      memory_mib / 1024, static_cast<double>(entries("/proc/self/fd"))};
+  MP_OK(tutti_allreduce(TUTTI_IN_PLACE, figures, 3, TUTTI_DOUBLE, TUTTI_MAX, world));
+  if (rank == 0 && !arguments.empty())
+    std::printf("%d ranks: start-up %.2f s, %.1f MiB and %.0f descriptors a rank\n", ranks, figures[0], figures[1],
+                figures[2]);
+  MP_OK(tutti_comm_free(&world));
+  return 0;
+}
+
 // loop COUNT: collectives until SIGUSR1 reaches rank 0, or until an error.
 int loop(const Arguments &arguments) {
   on_signal(SIGUSR1, [](int) { asked_to_stop = 1; });

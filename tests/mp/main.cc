@@ -51,6 +51,7 @@ int main(int argc, char **argv) {
       {"collectives", mp::collectives},
       {"bits", mp::bits},
       {"again", mp::again},
+      {"crowd", mp::crowd},
       {"loop", mp::loop},
       {"leave", mp::leave},
       {"storm", mp::storm},

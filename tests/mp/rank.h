@@ -42,6 +42,7 @@ using Arguments = std::vector<std::string>;
 int collectives(const Arguments &arguments);
 int bits(const Arguments &arguments);
 int again(const Arguments &arguments);
+int crowd(const Arguments &arguments);
 int loop(const Arguments &arguments);
 int leave(const Arguments &arguments);
 int storm(const Arguments &arguments);

@@ -46,7 +46,7 @@ TEST(Mess, case_11_WithoutLibibverbsNothingIsPrinted) {
 }
 
 TEST(Mess, case_22_ATinyDevShmIsEnough) {
-  for (const char *size : {"1M", "8M"})
+  for (const char *size : {"1M", "8M", "64M"})
     expect_silent_success(
         in_own_mounts(fmt::format("mount -t tmpfs -o size={} none /dev/shm; {}", size, ranks(8, "again 2"))));
 }
@@ -55,10 +55,9 @@ TEST(Mess, case_30_AStormOfSignalsDisturbsNobody) { expect_silent_success(ranks(
 
 TEST(Mess, case_30_AThousandWorldsInOneProcess) { expect_silent_success(fmt::format("{} again 1000", MP_RANK)); }
 
-TEST(Mess, case_30_ManyWorldsOfSeveralRanks) {
-  // One after the other at the same meeting point.
-  expect_silent_success(ranks(3, "again 30"));
-}
+// One after the other at the same meeting point.
+TEST(Mess, case_30_AThousandMeetingsOfTheSameRanks) { expect_silent_success(ranks(2, "again 1000")); }
+TEST(Mess, case_30_ManyWorldsOfSeveralRanks) { expect_silent_success(ranks(3, "again 30")); }
 
 TEST(Mess, case_32_AMissingRankIsNamedWithinTheLimit) {
   Job job(1, {MP_RANK, "loop", "1"}, {{"WORLD_SIZE", "3"}, {"TUTTI_INIT_TIMEOUT", "2"}});
@@ -73,7 +72,38 @@ TEST(Mess, case_32_WithoutTheRootTheOthersNameIt) {
   EXPECT_NE(job.text(0).find("rank 0"), std::string::npos) << job.text(0);
 }
 
+// Later than the pause between two attempts ever gets; a minute is not different (tried by hand).
+TEST(Mess, case_32_ALateRootIsWaitedFor) {
+  const std::string late = fmt::format("test $RANK != 0 || sleep 3; exec {} again 1", MP_RANK);
+  Job job(3, {"sh", "-c", late});
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(job.wait(rank, 60), 0) << job.text(rank);
+    EXPECT_EQ(job.text(rank), "");
+  }
+}
+
+// Under the usual limit of open files.
+TEST(Mess, case_33_ManyRanksOnFewCores) {
+  for (const int count : {64, 128}) expect_silent_success("ulimit -Sn 1024; " + ranks(count, "crowd"));
+}
+
+// A forced algorithm that does not exist for so many ranks: an error on every rank, at the call.
+TEST(Mess, AnAlgorithmThatCannotRunForSoManyRanksIsAnError) {
+  const Outcome outcome = shell("TUTTI_ALGO=allreduce:direct " + ranks(65, "crowd"));
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_NE(
+      outcome.output.find("config: TUTTI_ALGO=allreduce:direct cannot run for 65 ranks; recursive_doubling, ring"),
+      std::string::npos)
+      << outcome.output;
+  expect_silent_success("TUTTI_ALGO=broadcast:chain " + ranks(65, "crowd"));
+}
+
 TEST(Mess, case_35_WaitersSleep) { expect_silent_success(ranks(4, "idle 3")); }
+
+TEST(Mess, case_35_TwoCrowdedJobsAtOnceBothEnd) {
+  const std::string one = ranks(16, "crowd");
+  expect_silent_success(one + " & first=$!; " + one + " && wait $first");
+}
 
 TEST(Mess, case_36_OneCpuIsEnough) { expect_silent_success("taskset -c 1 " + ranks(4, "mask")); }
 

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What the device says it can do and enforces, faults, the stepped gear, memory, and the text of TUTTI_SOFTDEV.
+#include <endian.h>
 #include <fcntl.h>
+#include <poll.h>
 
+#include <optional>
 #include <thread>
+#include <tuple>
 
 #include "rig.h"
+#include "softdev/yama.h"
 
 namespace tutti::softdev::test {
 namespace {
@@ -68,6 +73,36 @@ TEST(Caps, ADeviceWithoutSrqsSaysSo) {
   EXPECT_EQ(errno, EOPNOTSUPP);
 }
 
+TEST(Caps, PartitionKeysAreATableAndOnlyOnePartitionsQueuePairsMeet) {
+  Shape shape;
+  shape.options = *parse_options("pkeys=ffff/0/8001/1");
+  shape.timeout = 8;
+  shape.retry_cnt = 1;
+  for (const auto &[first, second, meet] :
+       {std::tuple{0, 0, true}, {2, 2, true}, {2, 3, true}, {3, 3, false}, {0, 2, false}}) {
+    SCOPED_TRACE(testing::Message() << first << " and " << second);
+    Side a(shape), b(shape);
+    __be16 key = 0;
+    ASSERT_EQ(a.v->query_pkey(a.context, 1, 2, &key), 0);
+    EXPECT_EQ(key, htobe16(0x8001));
+    EXPECT_NE(a.v->query_pkey(a.context, 1, 4, &key), 0);
+    ibv_qp_attr attributes = a.init_attributes();
+    for (const std::uint16_t wrong : {1, 4}) {
+      attributes.pkey_index = wrong;
+      EXPECT_EQ(a.modify(attributes, Side::kInitMask), EINVAL) << wrong;
+    }
+    for (auto [side, index, peer] : {std::tuple{&a, first, &b}, std::tuple{&b, second, &a}}) {
+      attributes.pkey_index = static_cast<std::uint16_t>(index);
+      ASSERT_EQ(side->modify(attributes, Side::kInitMask), 0);
+      ASSERT_EQ(side->to_rtr(peer->name()), 0);
+      ASSERT_EQ(side->to_rts(), 0);
+    }
+    b.post_receive(1, 0, 64);
+    ASSERT_EQ(a.post(1, a.sge(0, 8)), 0);
+    EXPECT_EQ(a.wait([&] { b.drain(1); }).status, meet ? IBV_WC_SUCCESS : IBV_WC_RETRY_EXC_ERR);
+  }
+}
+
 TEST(Caps, InlineIsRefusedBeyondWhatWasAskedForAndSentWithoutAKeyBelowIt) {
   Pair pair;
   pair.b.post_receive(1, 0, 4096);
@@ -115,6 +150,10 @@ TEST(Devices, SeveralDevicesPortsAndSparseGidTablesAreDescribed) {
   EXPECT_EQ(port.active_mtu, IBV_MTU_1024);
   ASSERT_EQ(v.query_port(third, 2, &port), 0);
   EXPECT_EQ(port.active_mtu, IBV_MTU_4096);
+  ASSERT_EQ(v.query_gids(third, 2, gids, 4), 1);
+  EXPECT_STREQ(gids[0].interface, "west");
+  ASSERT_EQ(v.query_gids(third, 1, gids, 4), 1);
+  EXPECT_STREQ(gids[0].interface, "");
   EXPECT_EQ(v.query_port(third, 3, &port), EINVAL);
   EXPECT_EQ(v.close_device(third), 0);
 }
@@ -129,15 +168,21 @@ TEST(OptionsText, SetsCapsAndFaultsAndNamesWhatItDoesNotUnderstand) {
   ASSERT_EQ(options->faults.size(), 1u);
   EXPECT_EQ(options->faults[0].call, "reg_mr");
   EXPECT_EQ(options->faults[0].nth, 100u);
-  EXPECT_EQ(options->faults[0].error, 12);
+  EXPECT_EQ(options->faults[0].value, 12);
   EXPECT_EQ(parse_options("")->devices.size(), 1u);
-  for (const char *bad : {"max_qp", "max_qp=", "max_qp=-1", "max_qp=x", "colour=red", "mtu=1000", "srq=2",
-                          "fault=", "fault=a:0", "fault=a:1:2:3", "port=2", "device="}) {
+  for (const char *bad :
+       {"max_qp", "max_qp=", "max_qp=-1", "max_qp=x", "colour=red", "mtu=1000", "srq=2", "fault=", "fault=a:0",
+        "fault=a:1:2:3", "fault=reg_mr:1:5000", "subnet=a-name-of-16-char", "port=2", "device="}) {
     const Result<Options> refused = parse_options(bad);
     ASSERT_FALSE(refused) << bad;
     EXPECT_EQ(refused.error().code, Code::config);
     EXPECT_NE(refused.error().text.find(bad), std::string::npos) << refused.error().text;
   }
+}
+
+TEST(Trust, LeaveToBeReadIsGivenOnlyWhereYamaAsksForIt) {
+  EXPECT_TRUE(yama_asks_for_leave("1"));
+  for (const char *scope : {"", "0", "2", "3"}) EXPECT_FALSE(yama_asks_for_leave(scope)) << scope;
 }
 
 TEST(Faults, TheNthCallFailsAndOnlyThat) {
@@ -207,6 +252,97 @@ TEST(Faults, APortGoesDownUnderTraffic) {
   ASSERT_EQ(pair.a.v->query_port(pair.a.context, 1, &port), 0);
   EXPECT_EQ(port.state, IBV_PORT_DOWN);
   EXPECT_TRUE(pair.b.drain().empty());
+}
+
+std::int64_t virtual_time(void *user);
+
+// A stepped pair with a clock that the test sets; messages come in at b, whose faults are these.
+struct Timed {
+  explicit Timed(std::vector<Fault> faults) {
+    const auto shape = [this](std::vector<Fault> own) {
+      Shape result;
+      result.options.faults = std::move(own);
+      result.options.stepped = true;
+      result.options.clock_ns = virtual_time;
+      result.options.clock_user = &time;
+      result.timeout = 10;  // 4.194 ms
+      result.retry_cnt = 2;
+      return result;
+    };
+    pair.emplace(shape({}), shape(std::move(faults)));
+    for (int i = 0; i < 5; ++i) pair->b.post_receive(1, static_cast<std::size_t>(i) * 64, 64);
+    for (unsigned char i = 1; i <= 3; ++i) {
+      pair->a.memory[i] = std::byte{i};
+      EXPECT_EQ(pair->a.post(i, pair->a.sge(i, 1)), 0);
+    }
+  }
+  // What has come at b by that time.
+  std::vector<int> seen_at(double ms) {
+    time = 1 + static_cast<std::int64_t>(ms * 1e6);
+    got += pair->b.drain(100).size();
+    std::vector<int> values;
+    for (std::size_t i = 0; i < got; ++i) values.push_back(static_cast<int>(pair->b.memory[i * 64]));
+    return values;
+  }
+  std::int64_t time = 1;
+  std::size_t got = 0;
+  std::optional<Pair> pair;
+};
+
+TEST(Faults, ADelayedMessageHoldsUpThoseAfterItAndOrderIsKept) {
+  Timed timed({{"delay", 2, 3000}});
+  EXPECT_EQ(timed.seen_at(0), std::vector({1}));
+  EXPECT_EQ(timed.seen_at(2.9), std::vector({1}));
+  EXPECT_EQ(timed.seen_at(3.1), std::vector({1, 2, 3}));
+  for (const ibv_wc &wc : timed.pair->a.drain(100)) EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+}
+
+TEST(Faults, ADroppedMessageComesAgainWhenTheSendersTimerHasRunOut) {
+  Timed once({{"drop", 1}});
+  EXPECT_TRUE(once.seen_at(0).empty());
+  EXPECT_TRUE(once.seen_at(4.1).empty());
+  EXPECT_EQ(once.seen_at(4.3), std::vector({1, 2, 3}));
+  Timed twice({{"drop", 3, 2}});
+  EXPECT_EQ(twice.seen_at(8.3), std::vector({1, 2}));
+  EXPECT_EQ(twice.seen_at(8.3 + 8.3), std::vector({1, 2})) << "lost twice";
+  EXPECT_EQ(twice.seen_at(8.3 + 8.5), std::vector({1, 2, 3}));
+  EXPECT_EQ(twice.pair->a.drain(100).size(), 3u);
+}
+
+TEST(Faults, AMessageDroppedAtEveryAttemptIsRetryExhaustionAtTheSender) {
+  Timed timed({{"drop", 2, 3}});
+  EXPECT_EQ(timed.seen_at(0), std::vector({1}));
+  EXPECT_EQ(timed.seen_at(12.5), std::vector({1}));
+  EXPECT_EQ(timed.pair->a.drain(100).size(), 1u) << "not yet: three attempts of 4.194 ms";
+  EXPECT_EQ(timed.pair->a.state(), IBV_QPS_RTS);
+  EXPECT_EQ(timed.seen_at(12.7), std::vector({1}));
+  std::vector<std::pair<std::uint64_t, ibv_wc_status>> ends;
+  for (const ibv_wc &wc : timed.pair->a.drain(100)) ends.emplace_back(wc.wr_id, wc.status);
+  EXPECT_EQ(ends, (std::vector<std::pair<std::uint64_t, ibv_wc_status>>{{2, IBV_WC_RETRY_EXC_ERR},
+                                                                        {3, IBV_WC_WR_FLUSH_ERR}}));
+  EXPECT_EQ(timed.pair->a.state(), IBV_QPS_ERR);
+  EXPECT_EQ(timed.seen_at(1000), std::vector({1}));
+}
+
+// The timer of a delay wakes who sleeps for the message.
+TEST(Faults, ASleeperIsWokenWhenADelayIsOver) {
+  Shape shape, late;
+  late.channel = true;
+  late.options.faults = {{"delay", 1, 20'000}};
+  Pair pair(shape, late);
+  pair.b.post_receive(1, 0, 64);
+  ASSERT_EQ(pair.a.post(1, pair.a.sge(0, 8)), 0);
+  for (bool received = false; !received;) {
+    ASSERT_EQ(ibv_req_notify_cq(pair.b.cq, 0), 0);
+    ibv_wc wc{};
+    received = ibv_poll_cq(pair.b.cq, 1, &wc) == 1;
+    if (received) break;
+    pollfd event{pair.b.channel->fd, POLLIN, 0};
+    ASSERT_EQ(::poll(&event, 1, 10'000), 1) << "nothing wakes it";
+    ibv_cq *cq = nullptr;
+    void *owner = nullptr;
+    if (pair.b.v->get_cq_event(pair.b.channel, &cq, &owner) == 0) pair.b.v->ack_cq_events(cq, 1);
+  }
 }
 
 std::int64_t virtual_time(void *user) { return *static_cast<std::int64_t *>(user); }

@@ -10,11 +10,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
 #include <set>
 #include <thread>
 
 #include "rig.h"
+#include "support/random.h"
 
 namespace tutti::softdev::test {
 namespace {
@@ -90,7 +92,7 @@ ibv_wc sleep_for(Side &side, int limit_ms = 20'000) {
     void *user;
     if (side.v->get_cq_event(side.channel, &cq, &user) == 0) {
       EXPECT_EQ(cq, side.cq);
-      EXPECT_EQ(user, &side);
+      EXPECT_EQ(user, static_cast<tutti::test::VerbsSide *>(&side));
       side.v->ack_cq_events(cq, 1);
     }
   }
@@ -129,6 +131,50 @@ TEST(Sleeping, NoWakeUpIsLostBetweenTwoSleepers) {
   join(side, child);
   EXPECT_EQ(ping_pong_asleep(side, kRounds, true), 0);
   EXPECT_EQ(child.end(), 0);
+}
+
+// The race for which sleeper and sender are ordered: one arms while the other stores, within moments of each other,
+// again and again. Without that order both pass each other by, and the sleeper never wakes.
+TEST(Sleeping, AMessageThatComesWhileItsReceiverFallsAsleepWakesIt) {
+  constexpr int kRounds = 20'000;
+  Pair pair(sleeping());
+  std::atomic<int> started = 0, finished = 0;
+  const auto idle = [](int turns) {
+    for (int i = 0; i < turns; ++i) asm volatile("" ::: "memory");
+  };
+  std::thread sender([&] {
+    tutti::test::Random random(1);
+    for (int round = 1; round <= kRounds; ++round) {
+      while (started < round) std::this_thread::yield();
+      idle(static_cast<int>(random.below(2000)));
+      EXPECT_EQ(pair.a.post(1, pair.a.sge(0, 8)), 0);
+      while (finished < round) std::this_thread::yield();
+      pair.a.wait();
+    }
+  });
+  tutti::test::Random random(2);
+  int lost = 0;
+  for (int round = 1; round <= kRounds; ++round) {
+    pair.b.post_receive(1, 0, 64);
+    started = round;
+    idle(static_cast<int>(random.below(500)));
+    for (bool received = false; !received;) {
+      ibv_req_notify_cq(pair.b.cq, 0);
+      ibv_wc wc;
+      if (ibv_poll_cq(pair.b.cq, 1, &wc) == 1) break;
+      pollfd event{pair.b.channel->fd, POLLIN, 0};
+      // Nobody needs so long, however busy the host: a wake-up that comes at all comes at once.
+      constexpr int kPatienceMs = 3000;
+      if (lost == 0 && ::poll(&event, 1, kPatienceMs) == 0) ++lost;
+      received = ibv_poll_cq(pair.b.cq, 1, &wc) == 1;
+      ibv_cq *cq = nullptr;
+      void *owner = nullptr;
+      if (lost == 0 && pair.b.v->get_cq_event(pair.b.channel, &cq, &owner) == 0) pair.b.v->ack_cq_events(cq, 1);
+    }
+    finished = round;
+  }
+  sender.join();
+  EXPECT_EQ(lost, 0);
 }
 
 TEST(Sleeping, ASendsCompletionWakesItsSender) {

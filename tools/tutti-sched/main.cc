@@ -57,11 +57,12 @@ int list() {
 }
 
 int choose(const Options &options) {
-  const Choice choice = select({.collective = options.which(),
-                                .ranks = options.ranks,
-                                .ranks_per_core = options.ranks_per_core,
-                                .bytes = options.bytes},
-                               {});
+  // Without an override nothing is refused.
+  const Choice choice = *select({.collective = options.which(),
+                                 .ranks = options.ranks,
+                                 .ranks_per_core = options.ranks_per_core,
+                                 .bytes = options.bytes},
+                                {});
   fmt::print("{}{}\n", choice.algorithm->name, choice.radix != 0 ? fmt::format(" radix {}", choice.radix) : "");
   return 0;
 }

@@ -40,6 +40,7 @@ link::LimitInputs limit_inputs(const BringupOptions &options) {
       if (!offer.software()) continue;
       inputs.wire_bytes = options.wire_bytes;
       inputs.wire_packets = options.wire_packets;
+      inputs.free_bytes = options.wire_free_bytes;
       inputs.packet_bytes = std::min<std::int64_t>(inputs.packet_bytes, verbs::mtu_bytes(offer.active_mtu));
     }
   }

@@ -120,7 +120,6 @@ enum Sleep : std::uint32_t {
   kForSends = 2,     // and the consumption of what it has sent
 };
 
-// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): what different cores write is kept on lines apart.
 struct ArenaHeader {
   std::uint64_t magic;
   std::uint32_t version;

@@ -18,7 +18,7 @@
 namespace tutti::softdev {
 namespace {
 
-static_assert(kWireBytes <= kRingBytes && kWirePackets < kCells);
+static_assert(kWireBytes <= kRingBytes && kWirePackets < kCells && kWireFreeBytes <= kCellPayload);
 constexpr std::size_t kQpMemory = kCells * sizeof(Cell) + kRingBytes;
 
 // InfiniBand specification, "Modify Queue Pair" for RC: what a transition needs and what it may carry. Alternate paths

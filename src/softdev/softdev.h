@@ -22,6 +22,7 @@ namespace tutti::softdev {
 // calls of its own side.
 inline constexpr std::int64_t kWireBytes = 128 << 10;
 inline constexpr std::int64_t kWirePackets = 120;
+inline constexpr std::int64_t kWireFreeBytes = 56;  // a message up to this takes no bytes, only a packet
 
 struct PortCaps {
   bool active = true;

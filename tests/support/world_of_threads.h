@@ -23,6 +23,7 @@ struct RankSetup {
   Config config;
   softdev::Options device;
   const topology::Topology *topology = nullptr;
+  int numa_node = -1;  // where the rank runs, for memory of the software device
 };
 
 inline Config default_config() { return *read_config({}, nullptr); }
@@ -50,7 +51,7 @@ class Rank {
     options.devices = pointers();
     options.offers = offers;
     options.topology = setup_.topology;
-    if (setup_.topology != nullptr) options.numa_node = setup_.topology->numa_node_of_process();
+    options.numa_node = setup_.numa_node;
     options.wire_bytes = softdev::kWireBytes;
     options.wire_packets = softdev::kWirePackets;
     options.wire_free_bytes = softdev::kWireFreeBytes;

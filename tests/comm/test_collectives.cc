@@ -92,7 +92,7 @@ void check_all(Rank &rank, collectives::Collective collective) {
 
 class EveryAlgorithm : public testing::TestWithParam<int> {};
 
-TEST_P(EveryAlgorithm, GivesTheRightResultForEveryCount) {
+TEST_P(EveryAlgorithm, case_46_GivesTheRightResultForEveryCountAndTouchesNothingElse) {
   const int ranks = GetParam();
   for (const collectives::Algorithm &algorithm : collectives::algorithms()) {
     if (!algorithm.supports({.collective = algorithm.collective, .ranks = ranks})) continue;

@@ -32,9 +32,13 @@ def bare(folder, size, round_number):
     return statistics.median(map(float, (folder / f"bare.{size}.{round_number}.txt").read_text().split()))
 
 
+def rounds():
+    return range(1, int(sys.argv[3]) + 1)
+
+
 def over_rounds(figure):
     """The median over the rounds, of figures or of ratios taken within a round."""
-    return statistics.median(figure(round_number) for round_number in range(1, int(sys.argv[3]) + 1))
+    return statistics.median(figure(round_number) for round_number in rounds())
 
 
 def versus_limits(folder):
@@ -68,8 +72,12 @@ def device_alone_us(folder, collective, size):
     """What the device needs by itself for a message of that many bytes, or for an exchange of two: start-up and bytes."""
     if collective == "allreduce":
         return over_rounds(lambda r: bare(folder, 8, r) + 2 * size / (perftest(folder, f"write_both.{r}", 3) * 1.048576))
-    return over_rounds(lambda r: 1 / perftest(folder, f"send_bw.{r}", 4) + size /
-                       (perftest(folder, f"write_bw.{r}", 3) * 1.048576))
+    # A round that a slow host stretched has a rate of 0 in perftest's digits.
+    rates = [rate for r in rounds() if (rate := perftest(folder, f"send_bw.{r}", 4)) > 0]
+    if not rates:
+        raise ValueError("ib_send_bw tells no message rate")
+    return 1 / statistics.median(rates) + over_rounds(
+        lambda r: size / (perftest(folder, f"write_bw.{r}", 3) * 1.048576))
 
 
 def versus_mpi(folder):

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The C entry points: check arguments, find the world, call down, turn errors into codes. No exception leaves them.
+// The C entry points but for the collectives (collectives.cc, lists.cc): check arguments, find the world, call down,
+// turn errors into codes. No exception leaves them.
 #include <algorithm>
 #include <cstring>
-#include <new>
 
 #include "api/describe.h"
+#include "api/guard.h"
 #include "api/handle.h"
 #include "api/last_error.h"
 #include "base/log.h"
@@ -18,23 +19,6 @@
 
 namespace tutti::api {
 namespace {
-
-// Runs a body that returns Result<>; what must not escape becomes an error too.
-template <class Body>
-tutti_result guarded(Body &&body) noexcept {
-  try {
-    const Result<> result = body();
-    return result ? TUTTI_SUCCESS : report(result.error());
-  } catch (const std::bad_alloc &) {
-    return report({Code::memory, "out of memory"});
-  } catch (const std::exception &error) {
-    return report({Code::system, fmt::format("unexpected exception: {}", error.what())});
-  }
-}
-
-tl::unexpected<Error> no_comm(const char *function) {
-  return fail(Code::comm, "{}: the communicator is null, freed, or was never made by tutti_init", function);
-}
 
 // A caller's struct: of a size we know, and with nothing set beyond what we know.
 template <class T>
@@ -108,26 +92,6 @@ Result<> copy_text(const std::string &text, char *out, std::size_t *bytes, const
   return {};
 }
 
-// What check_elements() refuses, in a few instructions: every call is asked. Counts that may be too large are looked at
-// again.
-bool plain_elements(tutti_type type, std::size_t count, const void *buffer) {
-  return reduce::type_bytes(type) != 0 && count >> 48 == 0 && (buffer != nullptr || count == 0);
-}
-
-Result<> check_elements(const char *function, tutti_type type, std::size_t count, const void *buffer,
-                        const char *buffer_name) {
-  const std::size_t bytes = reduce::type_bytes(type);
-  if (bytes == 0)
-    return fail(Code::type, "{}: type {} is unknown; types are TUTTI_INT8 ({}) to TUTTI_DOUBLE ({})", function, type,
-                TUTTI_INT8, TUTTI_DOUBLE);
-  if (count > SIZE_MAX / 2 / bytes)
-    return fail(Code::argument, "{}: count {} of {} bytes each is more than an address space holds", function, count,
-                bytes);
-  if (buffer == nullptr && count != 0)
-    return fail(Code::argument, "{}: {} is null and count is {}", function, buffer_name, count);
-  return {};
-}
-
 }  // namespace
 }  // namespace tutti::api
 
@@ -182,54 +146,6 @@ tutti_result tutti_comm_size(tutti_comm *comm, int32_t *size) noexcept {
     if (size == nullptr) return fail(Code::argument, "tutti_comm_size: size is null");
     *size = world->communicator().ranks();
     return {};
-  });
-}
-
-tutti_result tutti_allreduce(const void *in, void *out, size_t count, tutti_type type, tutti_op op,
-                             tutti_comm *comm) noexcept {
-  return guarded([&]() -> Result<> {
-    World *world = find_world(comm);
-    if (world == nullptr) [[unlikely]]
-      return no_comm("tutti_allreduce");
-    if (!plain_elements(type, count, out) || !plain_elements(type, count, in)) [[unlikely]] {
-      TUTTI_TRY(check_elements("tutti_allreduce", type, count, out, "out"));
-      TUTTI_TRY(check_elements("tutti_allreduce", type, count, in, "in"));
-    }
-    if (static_cast<std::uint32_t>(op) >= reduce::kOps) [[unlikely]]
-      return fail(Code::op, "tutti_allreduce: operator {} is unknown; operators are TUTTI_SUM ({}) to TUTTI_MAX ({})",
-                  op, TUTTI_SUM, TUTTI_MAX);
-    const bool in_place = in == TUTTI_IN_PLACE || in == out;
-    const comm::Call call = {.shape = {.collective = collectives::Collective::allreduce,
-                                       .type = static_cast<reduce::Type>(type),
-                                       .op = static_cast<reduce::Op>(op),
-                                       .count = count,
-                                       .in_place = in_place},
-                             .input = in_place ? out : in,
-                             .output = out};
-    const auto lock = world->lock();
-    return world->engine().run(world->communicator(), call);
-  });
-}
-
-tutti_result tutti_broadcast(void *buffer, size_t count, tutti_type type, int32_t root, tutti_comm *comm) noexcept {
-  return guarded([&]() -> Result<> {
-    World *world = find_world(comm);
-    if (world == nullptr) [[unlikely]]
-      return no_comm("tutti_broadcast");
-    if (!plain_elements(type, count, buffer)) [[unlikely]]
-      TUTTI_TRY(check_elements("tutti_broadcast", type, count, buffer, "buffer"));
-    if (root < 0 || root >= world->communicator().ranks()) [[unlikely]]
-      return fail(Code::argument, "tutti_broadcast: root {} is not a rank; ranks are 0 to {}", root,
-                  world->communicator().ranks() - 1);
-    const comm::Call call = {.shape = {.collective = collectives::Collective::broadcast,
-                                       .type = static_cast<reduce::Type>(type),
-                                       .root = root,
-                                       .count = count,
-                                       .in_place = true},
-                             .input = buffer,
-                             .output = buffer};
-    const auto lock = world->lock();
-    return world->engine().run(world->communicator(), call);
   });
 }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "collectives/form.h"
+
 namespace tutti::comm {
 
 using collectives::Choice;
@@ -12,15 +14,15 @@ Communicator::Communicator(mesh::Mesh &mesh, std::uint16_t id, const Setting &se
 
 Result<Communicator::Entry *> Communicator::entry_for(const Shape &shape) {
   // Nobody chose how ranks part.
-  const collectives::Overrides none, &overrides = shape.parting ? none : setting_.overrides;
-  TUTTI_TRY(const Choice choice,
-            collectives::select({.collective = shape.collective,
-                                 .ranks = ranks(),
-                                 .ranks_per_core = setting_.ranks_per_core,
-                                 .bytes = shape.count * reduce::type_bytes(static_cast<std::int32_t>(shape.type)),
-                                 .one_host = setting_.one_host},
-                                overrides));
-  const std::int32_t root = shape.collective == collectives::Collective::broadcast ? shape.root : 0;
+  static constexpr collectives::Overrides none;
+  const collectives::Overrides &overrides = shape.parting ? none : setting_.overrides;
+  TUTTI_TRY(const Choice choice, collectives::select({.collective = shape.collective,
+                                                      .ranks = ranks(),
+                                                      .ranks_per_core = setting_.ranks_per_core,
+                                                      .bytes = vector_bytes(shape, ranks()),
+                                                      .one_host = setting_.one_host},
+                                                     overrides));
+  const std::int32_t root = collectives::form_of(shape.collective).rooted ? shape.root : 0;
   for (const std::unique_ptr<Entry> &entry : entries_)
     if (entry->choice.algorithm == choice.algorithm && entry->choice.radix == choice.radix && entry->root == root &&
         entry->in_place == shape.in_place)
@@ -32,8 +34,7 @@ Result<Communicator::Entry *> Communicator::entry_for(const Shape &shape) {
                                               .in_place = shape.in_place,
                                               .radix = choice.radix};
   auto entry = std::make_unique<Entry>(Entry{choice, root, shape.in_place, nullptr, nullptr});
-  entry->plan =
-      std::make_unique<exec::Plan>(exec::Plan::compile(choice.algorithm->build(parameters), ranks(), shape.in_place));
+  entry->plan = std::make_unique<exec::Plan>(exec::Plan::compile(choice.algorithm->build(parameters), ranks()));
   entry->execution = std::make_unique<exec::Execution>(*entry->plan, mesh_, windows_, pool_);
   entries_.push_back(std::move(entry));
   return entries_.back().get();
@@ -50,6 +51,7 @@ Result<exec::Execution *> Communicator::start(const Call &call) {
     last_signature_ = signature(call.shape, last_entry_->choice.algorithm->name, last_entry_->choice.radix);
     last_kernel_ = reduce::kernel(call.shape.type, call.shape.op);
     last_element_bytes_ = reduce::type_bytes(static_cast<std::int32_t>(call.shape.type));
+    last_pairwise_ = collectives::form_of(call.shape.collective).pairs_only;
   }
   active_ = last_entry_->execution.get();
   active_call_ = next_call_++;
@@ -58,10 +60,13 @@ Result<exec::Execution *> Communicator::start(const Call &call) {
                   .count = call.shape.count,
                   .element_bytes = last_element_bytes_,
                   .kernel = last_kernel_,
-                  .stream = {.communicator = id_, .call = active_call_, .signature = last_signature_}});
+                  .stream = {.communicator = id_, .call = active_call_, .signature = last_signature_},
+                  .input_list = call.input_list,
+                  .output_list = call.output_list,
+                  .pairwise = last_pairwise_});
   exec::Execution *started = active_;
   inbox_.take(active_call_, [&](const exec::Arrival &arrival) {
-    if (arrival.record.stream.signature != last_signature_ && !failure_) mismatch(arrival.record);
+    if (!failure_ && !started->expects(arrival.record.peer, arrival.record.stream.signature)) mismatch(arrival.record);
     if (failure_) started->drop(arrival);  // nothing more may reach the user's memory
     else started->arrive(arrival);
   });
@@ -88,7 +93,8 @@ void Communicator::deliver(const mesh::Record &record) {
     return;  // what waited for it is tried again when this batch has been delivered
   }
   if (active_ != nullptr && record.stream.call == active_call_) [[likely]] {
-    if (record.stream.signature != last_signature_) [[unlikely]] {
+    if (record.stream.signature != last_signature_ && !active_->expects(record.peer, record.stream.signature))
+        [[unlikely]] {
       mismatch(record);
       mesh_.release(record);
       return;

@@ -88,6 +88,7 @@ class Communicator {
   std::uint32_t last_signature_ = 0;
   reduce::Kernel last_kernel_ = nullptr;
   std::size_t last_element_bytes_ = 1;
+  bool last_pairwise_ = false;
 
   exec::Execution *active_ = nullptr;
   std::uint32_t active_call_ = 0;

@@ -102,7 +102,14 @@ std::optional<Goodbye> understand(const Typed &typed, Options &options) {
   options.check = typed.check == 1;
   options.iterations = static_cast<std::size_t>(typed.iterations);
   options.warm_up = static_cast<std::size_t>(typed.warm_up);
-  options.in_place = options.in_place || options.collective->one_buffer;
+  using Places = Collective::Places;
+  if (options.in_place && options.collective->places == Places::two)
+    return usage(fmt::format("--in-place: a {} has nothing in place that all ranks could measure", typed.collective));
+  options.in_place = options.in_place || options.collective->places == Places::one;
+  if (options.collective->outcome == Outcome::nothing) {
+    options.sizes = {0};
+    return std::nullopt;
+  }
   return understand_sizes(typed, options);
 }
 

@@ -54,36 +54,32 @@ T combine(tutti_op op, T a, T b) {
   }
 }
 
-struct Periods {
-  std::vector<std::byte> mine, expected;
-};
+using Period = std::vector<std::byte>;
 
+// The period of the ranks [first, last), combined.
 template <class T>
-Periods make(Outcome outcome, tutti_op op, int ranks, int rank, int root) {
-  Periods periods{std::vector<std::byte>(kPeriod * sizeof(T)), std::vector<std::byte>(kPeriod * sizeof(T))};
+Period make(tutti_op op, int ranks, int first, int last) {
+  Period period(kPeriod * sizeof(T));
   for (std::size_t i = 0; i < kPeriod; ++i) {
-    const T mine = value<T>(op, ranks, rank, i);
-    T expected = value<T>(op, ranks, outcome == Outcome::root ? root : 0, i);
-    if (outcome == Outcome::reduction)
-      for (int other = 1; other < ranks; ++other) expected = combine(op, expected, value<T>(op, ranks, other, i));
-    std::memcpy(&periods.mine[i * sizeof(T)], &mine, sizeof(T));
-    std::memcpy(&periods.expected[i * sizeof(T)], &expected, sizeof(T));
+    T all = value<T>(op, ranks, first, i);
+    for (int other = first + 1; other < last; ++other) all = combine(op, all, value<T>(op, ranks, other, i));
+    std::memcpy(&period[i * sizeof(T)], &all, sizeof(T));
   }
-  return periods;
+  return period;
 }
 
-Periods make(const ElementType &type, Outcome outcome, tutti_op op, int ranks, int rank, int root) {
+Period make(const ElementType &type, tutti_op op, int ranks, int first, int last) {
   switch (type.id) {
-    case TUTTI_INT8: return make<std::int8_t>(outcome, op, ranks, rank, root);
-    case TUTTI_UINT8: return make<std::uint8_t>(outcome, op, ranks, rank, root);
-    case TUTTI_INT16: return make<std::int16_t>(outcome, op, ranks, rank, root);
-    case TUTTI_UINT16: return make<std::uint16_t>(outcome, op, ranks, rank, root);
-    case TUTTI_INT32: return make<std::int32_t>(outcome, op, ranks, rank, root);
-    case TUTTI_UINT32: return make<std::uint32_t>(outcome, op, ranks, rank, root);
-    case TUTTI_INT64: return make<std::int64_t>(outcome, op, ranks, rank, root);
-    case TUTTI_UINT64: return make<std::uint64_t>(outcome, op, ranks, rank, root);
-    case TUTTI_FLOAT: return make<float>(outcome, op, ranks, rank, root);
-    case TUTTI_DOUBLE: return make<double>(outcome, op, ranks, rank, root);
+    case TUTTI_INT8: return make<std::int8_t>(op, ranks, first, last);
+    case TUTTI_UINT8: return make<std::uint8_t>(op, ranks, first, last);
+    case TUTTI_INT16: return make<std::int16_t>(op, ranks, first, last);
+    case TUTTI_UINT16: return make<std::uint16_t>(op, ranks, first, last);
+    case TUTTI_INT32: return make<std::int32_t>(op, ranks, first, last);
+    case TUTTI_UINT32: return make<std::uint32_t>(op, ranks, first, last);
+    case TUTTI_INT64: return make<std::int64_t>(op, ranks, first, last);
+    case TUTTI_UINT64: return make<std::uint64_t>(op, ranks, first, last);
+    case TUTTI_FLOAT: return make<float>(op, ranks, first, last);
+    case TUTTI_DOUBLE: return make<double>(op, ranks, first, last);
     default: break;
   }
   TUTTI_CHECK(false, "a type of the table has no pattern");
@@ -94,38 +90,107 @@ Periods make(const ElementType &type, Outcome outcome, tutti_op op, int ranks, i
 
 Pattern::Pattern(Outcome outcome, const ElementType &type, const Operator &op, int ranks, int rank, int root)
     : bytes_(type.bytes) {
-  Periods periods = make(type, outcome, op.id, ranks, rank, root);
-  mine_ = std::move(periods.mine);
-  expected_ = std::move(periods.expected);
-  poison_ = expected_;
-  std::ranges::for_each(poison_, [](std::byte &byte) { byte = ~byte; });
-  if (outcome == Outcome::root && rank != root) mine_ = poison_;
+  const auto of = [&](int first, int last) { periods_.push_back(make(type, op.id, ranks, first, last)); };
+  const auto all_ranks = static_cast<std::size_t>(ranks), own = static_cast<std::size_t>(rank);
+  mine_ = make(type, op.id, ranks, rank, rank + 1);
+  const auto from_each = [&](std::size_t from) {
+    for (int other = 0; other < ranks; ++other) {
+      blocks_.push_back({periods_.size(), from});
+      of(other, other + 1);
+    }
+  };
+  switch (outcome) {
+    case Outcome::nothing: input_blocks_ = 0; break;
+    case Outcome::root_reduction:
+      if (rank != root) break;
+      [[fallthrough]];
+    case Outcome::reduction:
+      of(0, ranks);
+      blocks_ = {{0, 0}};
+      break;
+    case Outcome::reduced_block:
+      of(0, ranks);
+      blocks_ = {{0, own}};
+      input_blocks_ = all_ranks;
+      break;
+    case Outcome::prefix:
+      of(0, rank + 1);
+      blocks_ = {{0, 0}};
+      break;
+    case Outcome::prefix_before:
+      // Rank 0 has an output that stays as it is.
+      if (rank > 0) of(0, rank);
+      if (rank > 0) blocks_ = {{0, 0}};
+      break;
+    case Outcome::root:
+      of(root, root + 1);
+      blocks_ = {{0, 0}};
+      gives_ = rank == root;
+      break;
+    case Outcome::root_block:
+      of(root, root + 1);
+      blocks_ = {{0, own}};
+      input_blocks_ = rank == root ? all_ranks : 0;
+      break;
+    case Outcome::root_blocks:
+      if (rank == root) from_each(0);
+      break;
+    case Outcome::blocks:
+      from_each(0);
+      own_place_ = own;
+      break;
+    case Outcome::exchange:
+      from_each(own);
+      input_blocks_ = all_ranks;
+      break;
+  }
 }
 
-void Pattern::lay(const std::vector<std::byte> &period, void *memory, std::size_t count, std::uint64_t salt) const {
+void Pattern::lay(const Period &period, void *memory, std::size_t count, std::uint64_t salt, bool wrong) const {
   auto *to = static_cast<std::byte *>(memory);
   std::size_t from = salt % kPeriod;
   while (count > 0) {
     const std::size_t run = std::min(count, kPeriod - from);
     std::memcpy(to, &period[from * bytes_], run * bytes_);
+    if (wrong) std::for_each(to, to + run * bytes_, [](std::byte &byte) { byte = ~byte; });
     to += run * bytes_;
     count -= run;
     from = 0;
   }
 }
 
-void Pattern::fill(void *memory, std::size_t count, std::uint64_t salt) const { lay(mine_, memory, count, salt); }
-void Pattern::poison(void *memory, std::size_t count, std::uint64_t salt) const { lay(poison_, memory, count, salt); }
+void Pattern::fill(void *memory, std::size_t count, std::uint64_t salt) const {
+  if (gives_) lay(mine_, memory, inputs(count), salt, false);
+  else poison(memory, count, salt);
+}
+
+void Pattern::poison(void *memory, std::size_t count, std::uint64_t salt) const {
+  auto *to = static_cast<std::byte *>(memory);
+  for (const Block &block : blocks_) {
+    lay(periods_[block.period], to, count, salt + block.from * count, true);
+    to += count * bytes_;
+  }
+}
 
 std::uint64_t Pattern::wrong(const void *memory, std::size_t count, std::uint64_t salt) const {
   const auto *at = static_cast<const std::byte *>(memory);
   std::uint64_t wrong = 0;
+  for (const Block &block : blocks_) {
+    wrong += wrong_in(periods_[block.period], at, count, salt + block.from * count);
+    at += count * bytes_;
+  }
+  return wrong;
+}
+
+std::uint64_t Pattern::wrong_in(const Period &period, const std::byte *at, std::size_t count,
+                                std::uint64_t salt) const {
+  std::uint64_t wrong = 0;
   std::size_t from = salt % kPeriod;
   while (count > 0) {
     const std::size_t run = std::min(count, kPeriod - from);
-    if (std::memcmp(at, &expected_[from * bytes_], run * bytes_) != 0)
+    if (std::memcmp(at, &period[from * bytes_], run * bytes_) != 0)
       for (std::size_t i = 0; i < run; ++i)
-        wrong += std::memcmp(at + i * bytes_, &expected_[(from + i) * bytes_], bytes_) != 0 ? 1 : 0;
+        wrong += std::memcmp(at + i * bytes_, &period[(from + i) * bytes_], bytes_) != 0 ? 1 : 0;
     at += run * bytes_;
     count -= run;
     from = 0;

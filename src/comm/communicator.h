@@ -80,7 +80,7 @@ class Communicator {
   const std::uint16_t id_;
   const Setting setting_;
   std::uint32_t next_call_ = 0;
-  exec::Pool pool_;  // of the entries and the inbox: before them
+  Pool pool_;  // of the entries and the inbox: before them
   std::vector<std::unique_ptr<Entry>> entries_;
 
   Shape last_shape_;

@@ -129,6 +129,8 @@ TEST_F(Match, MessagesOfOneSourceDoNotOvertakeEachOtherWhateverTheirSize) {
         sends
             .emplace_back(i, bytes + static_cast<std::size_t>(i), 1, 4, i % 7 == 0 ? Mode::synchronous : Mode::standard)
             .operation);
+    // Credits come back while others still wait for them.
+    if (i % 5 == 0) side(1).progress();
   }
   std::deque<Receiving> receives;
   for (int i = 0; i < 60; ++i) {
@@ -140,6 +142,39 @@ TEST_F(Match, MessagesOfOneSourceDoNotOvertakeEachOtherWhateverTheirSize) {
     ASSERT_TRUE(receives[i].operation.done) << i;
     EXPECT_TRUE(receives[i].holds(sends[i].data)) << i;
   }
+}
+
+TEST_F(Match, ASendIsNotDoneBeforeItsBytesAreTakenFromItsMemory) {
+  start(2);
+  for (const std::size_t bytes : {std::size_t{5000}, std::size_t{20'000}, std::size_t{300'000}}) {
+    Sending s(1, bytes, 1, 1);
+    Receiving r(bytes, 0, 1);
+    matcher(1).receive(r.operation);
+    matcher(0).send(s.operation);
+    side(1).progress();
+    side(0).progress();
+    EXPECT_FALSE(s.operation.done) << "the device reads the sender's memory until the receiver has acknowledged";
+    EXPECT_TRUE(matcher(0).due());
+    settle();
+    EXPECT_TRUE(s.operation.done && r.holds(s.data));
+  }
+}
+
+TEST_F(Match, HowMuchWaitsAtTheReceiverIsASetting) {
+  std::size_t kept[2];
+  for (const auto &[text, out] : {std::pair{"4K", &kept[0]}, std::pair{"64K", &kept[1]}}) {
+    ranks_.clear();
+    sides_.clear();
+    const Result<Config> config = read_config({{"TUTTI_P2P_WINDOW", text}}, nullptr);
+    ASSERT_TRUE(config);
+    start(2, {.window_bytes = static_cast<std::uint64_t>(config->p2p_window_bytes), .most_requests = 1});
+    std::deque<Sending> sends;
+    for (int i = 0; i < 500; ++i) matcher(0).send(sends.emplace_back(i, 1000, 1, i).operation);
+    settle();
+    *out = matcher(1).pool().out();
+    matcher(0).fail({Code::aborted, "enough"});
+  }
+  EXPECT_GT(kept[1], 8 * kept[0]);
 }
 
 TEST_F(Match, AReceiveFromAnySourceTakesWhatCameFirstAndSaysFromWhom) {

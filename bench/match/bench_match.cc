@@ -36,7 +36,7 @@ struct End {
   ReceiveOperation receiving;
 
   End(mesh::Mesh &m, const mesh::Group &group, std::size_t bytes)
-      : mesh(m), matcher(m, 1, group, {}), out(bytes), in(bytes) {
+      : mesh(m), matcher(m, group, 1, 0, {}), out(bytes), in(bytes) {
     sending.data = out.data();
     receiving.buffer = in.data();
     sending.bytes = receiving.bytes = bytes;
@@ -141,7 +141,7 @@ void match_among(benchmark::State &state) {
   auto ranks = test::bring_up(1, [](int) { return test::RankSetup{test::default_config(), {}}; });
   if (!ranks) return state.SkipWithError(ranks.error().text.c_str());
   const mesh::Group group = mesh::Group::world(1);
-  Matcher matcher((*ranks)[0]->engine().mesh(), 1, group, {});
+  Matcher matcher((*ranks)[0]->engine().mesh(), group, 1, 0, {});
   std::deque<ReceiveOperation> others(static_cast<std::size_t>(state.range(0)));
   for (std::size_t i = 0; i < others.size(); ++i) {
     others[i].source = 0;

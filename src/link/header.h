@@ -24,11 +24,12 @@ enum class Kind : std::uint8_t {
   window,   // payload = u64, what the receiver has consumed of the communicator's data (exec/windows.h)
   failure,  // the sender's call failed; payload = FailureNotice
   // Point-to-point (match/matcher.h); what the two words of the stream mean is said as call, signature.
-  message,  // tag, 0; payload = the message
+  message,  // tag, the communicator's generation; payload = the message
   request,  // tag, the sender's number; payload = u64, bytes of a message that waits at its sender
   ready,    // the sender's number, the receiver's; payload = u64, how many of those bytes the receiver takes
   bulk,     // the receiver's number, 0; payload = the next piece of the message
-  matched,  // 0, 0; payload = u64, what has been received of the messages of kind message, as windows count it
+  matched,  // 0, the communicator's generation; payload = u64, what has been received of the messages of kind message,
+            // as windows count it
 };
 inline constexpr Kind kLastKind = Kind::matched;
 constexpr bool is_point_to_point(Kind kind) { return kind >= Kind::message; }

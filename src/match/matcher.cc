@@ -38,10 +38,12 @@ TUTTI_HOT void copy(void *to, const void *from, std::size_t bytes) {
 
 }  // namespace
 
-Matcher::Matcher(mesh::Mesh &mesh, std::uint16_t communicator, const mesh::Group &group, const Options &options)
+Matcher::Matcher(mesh::Mesh &mesh, const mesh::Group &group, std::uint16_t communicator, std::uint32_t generation,
+                 const Options &options)
     : mesh_(mesh),
-      communicator_(communicator),
       group_(group),
+      communicator_(communicator),
+      generation_(generation),
       options_(options),
       rank_(group.rank_of(mesh.rank())),
       shelf_(group.ranks()),
@@ -75,8 +77,8 @@ TUTTI_HOT bool Matcher::travels_at_once(const Peer &peer, const SendOperation &s
 }
 
 TUTTI_HOT bool Matcher::post_message(Peer &peer, const SendOperation &send) {
-  if (!mesh_.send_message(peer.world_rank, stream(static_cast<std::uint32_t>(send.tag)), link::Kind::message,
-                          bytes_of(send)))
+  if (!mesh_.send_message(peer.world_rank, stream(static_cast<std::uint32_t>(send.tag), generation_),
+                          link::Kind::message, bytes_of(send)))
     return false;
   peer.sent += charge(send.bytes);
   return true;
@@ -214,13 +216,21 @@ TUTTI_HOT void Matcher::count_received(Peer &from, std::uint64_t bytes) {
 
 void Matcher::tell(Peer &from) {
   const std::uint64_t received = from.received;
-  const bool told = mesh_.send_control(from.world_rank, stream(0), link::Kind::matched, bytes_of(received));
+  const bool told =
+      mesh_.send_control(from.world_rank, stream(0, generation_), link::Kind::matched, bytes_of(received));
   if (told) from.told = received;
   from.news_due = !told;
   if (!told) mark_busy(from);
 }
 
 void Matcher::deliver(const mesh::Record &record) {
+  take(record);
+  mesh_.release(record);
+}
+
+void Matcher::catch_up(const mesh::Record &record) { take(record); }
+
+TUTTI_HOT void Matcher::take(const mesh::Record &record) {
   const std::int32_t source = group_.rank_of(record.peer);
   if (source < 0) [[unlikely]] {
     mesh_.reject(record.peer, "it is not in the communicator that its message names");
@@ -237,10 +247,12 @@ void Matcher::deliver(const mesh::Record &record) {
       case link::Kind::failure: TUTTI_CHECK(false, "a message of a collective came to the matcher");
     }
   }
-  mesh_.release(record);
 }
 
 TUTTI_HOT void Matcher::take_message(Peer &from, const mesh::Record &record) {
+  // What was sent on an earlier communicator of this number, and never received, ended with it.
+  if (record.stream.signature != generation_) [[unlikely]]
+    return;
   const std::int32_t tag = tag_of(record);
   if (tag < 0) [[unlikely]]
     return mesh_.reject(record.peer, "a message has a negative tag");
@@ -299,6 +311,7 @@ void Matcher::take_bulk(Peer &from, const mesh::Record &record) {
 }
 
 void Matcher::take_news(Peer &from, const mesh::Record &record) {
+  if (record.stream.signature != generation_) return;
   const std::optional<std::uint64_t> received = value_of(record);
   if (!received || *received > from.sent || *received + options_.window_bytes < from.end)
     return mesh_.reject(record.peer, "it has received more messages than were sent, or fewer than before");
@@ -342,7 +355,7 @@ bool Matcher::advance_transfers(Peer &peer) {
       const std::uint64_t bytes = std::min(send.piece, send.wanted - send.sent);
       // Only the last piece is waited for: what acknowledges it acknowledges all before it.
       const bool last = send.sent + bytes == send.wanted;
-      const mesh::Sent sent = mesh_.send_bulk(peer.world_rank, stream(send.receiver),
+      const mesh::Sent sent = mesh_.send_bulk(peer.world_rank, stream(send.receiver, 0),
                                               {static_cast<const std::byte *>(send.data) + send.sent, bytes},
                                               last && mesh_.is_cut(send.wanted));
       if (!sent.accepted) return true;

@@ -46,8 +46,10 @@ struct Options {
 
 class Matcher {
  public:
-  // The group outlives the matcher.
-  Matcher(mesh::Mesh &mesh, std::uint16_t communicator, const mesh::Group &group, const Options &options);
+  // The group outlives the matcher. The generation tells this communicator from earlier ones of the same number, whose
+  // last messages may still be under way.
+  Matcher(mesh::Mesh &mesh, const mesh::Group &group, std::uint16_t communicator, std::uint32_t generation,
+          const Options &options);
   ~Matcher();
   Matcher(const Matcher &) = delete;
   Matcher &operator=(const Matcher &) = delete;
@@ -63,6 +65,8 @@ class Matcher {
 
   // Takes over a record of this communicator's for which link::is_point_to_point() holds.
   void deliver(const mesh::Record &record);
+  // The same for a record that the mesh has back, whose payload the caller has kept.
+  void catch_up(const mesh::Record &record);
   // Tries again what waits for credits, for acknowledgements, or was made possible by what was delivered: to be called
   // after each batch of records.
   void retry() {
@@ -102,7 +106,7 @@ class Matcher {
 
   static std::uint64_t charge(std::uint64_t bytes) { return bytes + kMessageBytes; }
   Peer &peer(std::int32_t rank) { return peers_[static_cast<std::size_t>(rank)]; }
-  mesh::Stream stream(std::uint32_t call, std::uint32_t signature = 0) const {
+  mesh::Stream stream(std::uint32_t call, std::uint32_t signature) const {
     return {.communicator = communicator_, .call = call, .signature = signature};
   }
 
@@ -111,6 +115,7 @@ class Matcher {
   bool post_request(Peer &peer, SendOperation &send);
   void send_to_self(SendOperation &send);
 
+  void take(const mesh::Record &record);
   void take_message(Peer &from, const mesh::Record &record);
   void take_request(Peer &from, const mesh::Record &record);
   void take_ready(Peer &from, const mesh::Record &record);
@@ -140,8 +145,9 @@ class Matcher {
   void end(ReceiveOperation &receive);
 
   mesh::Mesh &mesh_;
-  const std::uint16_t communicator_;
   const mesh::Group &group_;
+  const std::uint16_t communicator_;
+  const std::uint32_t generation_;
   const Options options_;
   const std::int32_t rank_;
   Pool pool_;

@@ -321,6 +321,24 @@ TEST_F(Match, AFailureEndsEveryOperationWhereverItStands) {
   EXPECT_EQ(matcher(1).pool().out(), 0u);
 }
 
+TEST_F(Match, WhatCameBeforeTheMatcherWasThereIsTakenFromItsKeeper) {
+  start(2);
+  Sending s(1, 100, 1, 1);
+  matcher(0).send(s.operation);
+  mesh::Record record;
+  for (int polls = 0; polls < 1000 && side(1).mesh.poll({&record, 1}) == 0; ++polls) {
+  }
+  ASSERT_EQ(record.bytes, 100u);
+  std::vector<std::byte> kept(record.payload, record.payload + record.bytes);
+  side(1).mesh.release(record);
+  record.payload = kept.data();
+  matcher(1).catch_up(record);
+  kept.clear();
+  Receiving r(100, 0, 1);
+  matcher(1).receive(r.operation);
+  EXPECT_TRUE(r.operation.done && r.holds(s.data));
+}
+
 // What a peer must not send, each with the words that say so.
 class Malformed : public Match {
  protected:
@@ -354,7 +372,7 @@ class Malformed : public Match {
 };
 
 TEST_F(Malformed, ANegativeTag) {
-  send(link::Kind::message, 0xffff'ffff, 0, 8);
+  send(link::Kind::message, 0xffff'ffff, kGeneration, 8);
   expect_refused("negative tag");
 }
 TEST_F(Malformed, ARequestOfNoSize) {
@@ -389,11 +407,11 @@ TEST_F(Malformed, MoreThanWasAskedFor) {
   EXPECT_TRUE(r.holds(std::vector<std::byte>(600))) << "nothing of it is written";
 }
 TEST_F(Malformed, NewsOfMoreThanWasSent) {
-  send(link::Kind::matched, 0, 0, 8, 1);
+  send(link::Kind::matched, 0, kGeneration, 8, 1);
   expect_refused("more messages than were sent");
 }
 TEST_F(Malformed, MessagesBeyondTheWindow) {
-  for (int i = 0; i < 12; ++i) send(link::Kind::message, 1, 0, 200);  // 11 of 392 fit, the last one partly
+  for (int i = 0; i < 12; ++i) send(link::Kind::message, 1, kGeneration, 200);  // 11 of 392 fit, the last one partly
   expect_refused("exceeds its window");
 }
 TEST_F(Malformed, MoreRequestsThanAllowed) {
@@ -402,8 +420,16 @@ TEST_F(Malformed, MoreRequestsThanAllowed) {
   send(link::Kind::request, 1, 0, 8, 10);
   expect_refused("more requests");
 }
+TEST_F(Malformed, NotWhatAnEarlierCommunicatorOfTheNumberLeftBehind) {
+  Receiving r(8, 0, 1);
+  matcher(1).receive(r.operation);
+  send(link::Kind::message, 1, kGeneration - 1, 8);
+  send(link::Kind::matched, 0, kGeneration - 1, 8, 1'000'000);
+  expect_accepted();
+  EXPECT_FALSE(r.operation.done) << "it is dropped";
+}
 TEST_F(Malformed, ARankOutsideOfTheGroup) {
-  send(link::Kind::message, 1, 0, 8, 0, 2);
+  send(link::Kind::message, 1, kGeneration, 8, 0, 2);
   expect_refused("not in the communicator");
 }
 

@@ -16,6 +16,7 @@
 namespace tutti::match {
 
 inline constexpr std::uint16_t kCommunicator = 5;
+inline constexpr std::uint32_t kGeneration = 77;
 
 // One rank: what an engine does for the matcher, and no more.
 struct Side {
@@ -23,7 +24,7 @@ struct Side {
   Matcher matcher;
 
   Side(mesh::Mesh &m, const mesh::Group &group, const Options &options)
-      : mesh(m), matcher(m, kCommunicator, group, options) {}
+      : mesh(m), matcher(m, group, kCommunicator, kGeneration, options) {}
   int progress() {
     mesh::Record records[16];
     const int found = mesh.poll(records);

@@ -141,10 +141,16 @@ Result<> conclude_done(const Listed &active, tutti_request **handles, std::size_
   return first;
 }
 
-void wait_for(World &world, std::span<Request *const> requests, OfRequests::Until until, comm::Lock &lock) {
+// Waits, and then concludes what is done.
+template <class Conclusion>
+Result<> wait_for(World &world, std::span<Request *const> requests, OfRequests::Until until,
+                  const Conclusion &conclusion) {
+  comm::Lock lock = world.lock();
   OfRequests condition(requests, until);
   world.engine().wait(condition, lock);
-  world.engine().settle(lock);
+  Result<> ended = conclusion();
+  world.engine().settle(lock);  // nobody leaves before: a peer may wait for it
+  return ended;
 }
 
 // A world in which an acknowledgement is owed has not done its part yet (comm/engine.h, settle).
@@ -249,9 +255,8 @@ tutti_result tutti_wait(tutti_request **request, tutti_status *status) noexcept 
     if (*request == nullptr) return {};
     TUTTI_TRY(Request * found, live("tutti_wait", *request));
     if (found->operation == nullptr) return {};
-    comm::Lock lock = found->world->lock();
-    wait_for(*found->world, {&found, 1}, OfRequests::Until::all, lock);
-    return conclude(*found, request, status);
+    return wait_for(*found->world, {&found, 1}, OfRequests::Until::all,
+                    [&] { return conclude(*found, request, status); });
   });
 }
 
@@ -276,10 +281,8 @@ tutti_result tutti_wait_all(size_t count, tutti_request **requests, tutti_status
   return guarded([&]() -> Result<> {
     TUTTI_TRY(const Listed all, listed("tutti_wait_all", count, requests, true));
     if (all.requests.empty()) return conclude_all(all, count, requests, statuses);
-    World &world = *all.requests[0]->world;
-    comm::Lock lock = world.lock();
-    wait_for(world, all.requests, OfRequests::Until::all, lock);
-    return conclude_all(all, count, requests, statuses);
+    return wait_for(*all.requests[0]->world, all.requests, OfRequests::Until::all,
+                    [&] { return conclude_all(all, count, requests, statuses); });
   });
 }
 
@@ -290,13 +293,12 @@ tutti_result tutti_wait_any(size_t count, tutti_request **requests, int32_t *ind
     *index = -1;
     TUTTI_TRY(const Listed active, listed("tutti_wait_any", count, requests, true));
     if (active.requests.empty()) return {};
-    World &world = *active.requests[0]->world;
-    comm::Lock lock = world.lock();
-    wait_for(world, active.requests, OfRequests::Until::any, lock);
-    const auto first = std::ranges::find_if(active.requests, [](const Request *r) { return done(*r); });
-    const std::size_t place = active.places[static_cast<std::size_t>(first - active.requests.begin())];
-    *index = static_cast<std::int32_t>(place);
-    return conclude(**first, &requests[place], status);
+    return wait_for(*active.requests[0]->world, active.requests, OfRequests::Until::any, [&] {
+      const auto first = std::ranges::find_if(active.requests, [](const Request *r) { return done(*r); });
+      const std::size_t place = active.places[static_cast<std::size_t>(first - active.requests.begin())];
+      *index = static_cast<std::int32_t>(place);
+      return conclude(**first, &requests[place], status);
+    });
   });
 }
 
@@ -344,10 +346,8 @@ tutti_result tutti_wait_some(size_t count, tutti_request **requests, size_t *num
     *number = 0;
     TUTTI_TRY(const Listed active, listed("tutti_wait_some", count, requests, true));
     if (active.requests.empty()) return {};
-    World &world = *active.requests[0]->world;
-    comm::Lock lock = world.lock();
-    wait_for(world, active.requests, OfRequests::Until::any, lock);
-    return conclude_done(active, requests, number, indices, statuses);
+    return wait_for(*active.requests[0]->world, active.requests, OfRequests::Until::any,
+                    [&] { return conclude_done(active, requests, number, indices, statuses); });
   });
 }
 

@@ -11,6 +11,7 @@ using collectives::Choice;
 
 namespace {
 
+constexpr std::size_t kRetries = 16;       // operations that try again, a poll
 constexpr std::size_t kFirstRunning = 16;  // operations at once; more when there are more
 
 }  // namespace
@@ -151,20 +152,25 @@ void Communicator::wait_with(Operation &operation) {
   waiting_.push_back(&operation);
 }
 
+// Some of them in turn, so that thousands that wait do not slow down each poll; and always the oldest, for which all
+// others may be waiting.
 void Communicator::retry_waiting() {
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < waiting_.size(); ++i) {
-    Operation &operation = *waiting_[i];
+  if (waiting_.size() > kRetries)
+    if (Operation *oldest = find(oldest_); oldest != nullptr && oldest->waiting) oldest->execution.retry();
+  for (std::size_t turn = std::min(waiting_.size(), kRetries); turn > 0; --turn) {
+    if (next_retry_ >= waiting_.size()) next_retry_ = 0;
+    Operation &operation = *waiting_[next_retry_];
     operation.execution.retry();
     if (!operation.execution.done() && operation.execution.waits_for_grant()) {
-      waiting_[kept++] = &operation;
+      ++next_retry_;
       continue;
     }
     operation.waiting = false;
+    waiting_[next_retry_] = waiting_.back();
+    waiting_.pop_back();
     look_at(operation);
     if (failure_) return;  // nothing waits any more
   }
-  waiting_.resize(kept);
 }
 
 void Communicator::make_room(int world_rank) {

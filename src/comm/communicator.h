@@ -150,6 +150,7 @@ class Communicator {
   std::vector<Operation *> running_;
   std::uint32_t oldest_ = 0;  // the first that is not done, or next_call_
   std::vector<Operation *> waiting_;
+  std::size_t next_retry_ = 0;  // in it
   Inbox inbox_{pool_};
   std::uint64_t deliveries_ = 0;
   std::optional<Error> failure_;

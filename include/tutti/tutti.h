@@ -55,7 +55,8 @@ enum {
   TUTTI_ERROR_MISMATCH = 15,    /* ranks made different calls (collective, count, type, operator, root) */
   TUTTI_ERROR_ABORTED = 16,     /* tutti_abort was called here */
   TUTTI_ERROR_UNSUPPORTED = 17, /* valid, but not offered by this build or device */
-  TUTTI_ERROR_SYSTEM = 18       /* a system call failed; tutti_error.sys_errno tells why */
+  TUTTI_ERROR_SYSTEM = 18,      /* a system call failed; tutti_error.sys_errno tells why */
+  TUTTI_ERROR_TRUNCATED = 19    /* a message was longer than the receive's buffer; what fits into it was written */
 };
 
 /* Element types. */

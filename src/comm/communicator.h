@@ -136,7 +136,7 @@ class Communicator {
   const Setting setting_;
   std::uint32_t next_call_ = 0;
   exec::Windows windows_;  // of the operations: before them
-  exec::Pool pool_;        // of the operations and the inbox: before them
+  Pool pool_;              // of the operations and the inbox: before them
   std::vector<std::unique_ptr<Entry>> entries_;
 
   Shape last_shape_;

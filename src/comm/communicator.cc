@@ -147,6 +147,30 @@ Result<> Communicator::finish(Operation &operation) {
   return {};
 }
 
+match::Matcher &Communicator::matcher() {
+  if (matcher_ == nullptr)
+    matcher_ =
+        std::make_unique<match::Matcher>(mesh_, group_, identity_.id, identity_.generation, setting_.point_to_point);
+  return *matcher_;
+}
+
+Result<> Communicator::send(match::SendOperation &send) {
+  if (failure_) return tl::unexpected<Error>(*failure_);
+  matcher().send(send);
+  return {};
+}
+
+Result<> Communicator::receive(match::ReceiveOperation &receive) {
+  if (failure_) return tl::unexpected<Error>(*failure_);
+  matcher().receive(receive);
+  return {};
+}
+
+Result<std::optional<match::Status>> Communicator::probe(std::int32_t source, std::int32_t tag) {
+  if (failure_) return tl::unexpected<Error>(*failure_);
+  return matcher().probe(source, tag);
+}
+
 void Communicator::wait_with(Operation &operation) {
   operation.waiting = true;
   waiting_.push_back(&operation);
@@ -187,12 +211,14 @@ void Communicator::take_notice(const mesh::Record &record) {
 
 void Communicator::catch_up(const mesh::Record &record) {
   if (record.kind == link::Kind::data) inbox_.put(record);
+  else if (link::is_point_to_point(record.kind)) matcher().catch_up(record);
   else take_notice(record);
 }
 
 void Communicator::deliver(const mesh::Record &record) {
   ++deliveries_;
   if (record.kind != link::Kind::data) [[unlikely]] {
+    if (link::is_point_to_point(record.kind)) return matcher().deliver(record);
     take_notice(record);
     mesh_.release(record);
     return;
@@ -263,6 +289,7 @@ void Communicator::fail(Error error) {
   }
   waiting_.clear();
   oldest_ = next_call_;
+  if (matcher_ != nullptr) matcher_->fail(*failure_);
 }
 
 std::string Communicator::name_of(int world_rank) const {

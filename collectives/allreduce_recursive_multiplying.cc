@@ -21,17 +21,26 @@ std::vector<std::int32_t> factors_of(std::int32_t members, std::int32_t radix) {
   return factors;
 }
 
+// The largest product of factors up to `radix` that is at most `limit`; prime factors are taken in falling order.
+std::int32_t largest_product(std::int32_t limit, std::int32_t radix, std::int32_t largest_prime) {
+  if (limit <= radix) return limit;
+  std::int32_t best = 1;
+  for (std::int32_t prime = largest_prime; prime >= 2 && best < limit; --prime) {
+    bool is_prime = true;
+    for (std::int32_t divisor = 2; divisor * divisor <= prime; ++divisor) is_prime = is_prime && prime % divisor != 0;
+    if (is_prime) best = std::max(best, prime * largest_product(limit / prime, radix, prime));
+  }
+  return best;
+}
+
 // The first `folded` pairs (2i, 2i + 1) act as one member, through their even rank; all others for themselves.
 struct Group {
   std::int32_t folded = 0;
   std::vector<std::int32_t> factors;
 
   // A power of two is at most half away, so pairs are enough.
-  Group(std::int32_t ranks, std::int32_t radix) {
-    for (factors = factors_of(ranks, radix); factors.empty() && ranks - folded > 1;
-         factors = factors_of(ranks - folded, radix))
-      ++folded;
-  }
+  Group(std::int32_t ranks, std::int32_t radix)
+      : folded(ranks - largest_product(ranks, radix, radix)), factors(factors_of(ranks - folded, radix)) {}
   bool in_pair(std::int32_t rank) const { return rank < 2 * folded; }
   std::int32_t member(std::int32_t rank) const { return in_pair(rank) ? rank / 2 : rank - folded; }
   std::int32_t rank(std::int32_t member) const { return member < folded ? 2 * member : member + folded; }

@@ -20,6 +20,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -101,6 +102,8 @@ struct Parameters {
   std::int32_t root = 0;  // of collectives that have one
   bool in_place = false;
   std::int32_t radix = 2;  // of algorithms that have one
+  // The host of each rank, as any numbers that tell hosts apart; empty where nobody knows or cares.
+  std::span<const std::int32_t> hosts = {};
 };
 
 struct Schedule {

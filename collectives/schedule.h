@@ -141,7 +141,12 @@ struct Algorithm {
   Schedule (*build)(const Parameters &parameters);
   // Blocks (of the schedule's partition) that the whole group sends, in closed form, to check the schedules against.
   std::uint64_t (*volume_blocks)(const Parameters &parameters);
+  bool by_host = false;           // its steps follow from how ranks lie on hosts
+  bool order_needs_runs = false;  // rank order is kept only where the ranks of each host follow one another
 };
+
+// Whether it is usable for operators that do not commute with these parameters.
+bool keeps_rank_order(const Algorithm &algorithm, const Parameters &parameters);
 
 const std::vector<Algorithm> &algorithms();
 // Null if there is none of that name.

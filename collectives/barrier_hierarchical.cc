@@ -20,9 +20,8 @@ Schedule build(const Parameters &parameters) {
     builder.recv(locals.front(), output);
     return builder.take();
   }
-  // A byte of its own: the first round across sends it while it makes another.
+  const Range heard = disseminated(builder, -1, dissemination_rounds(hosts.count(), parameters.radix));
   for (std::size_t local = 1; local < locals.size(); ++local) {
-    const Range heard = hosts.count() > 1 ? builder.scratch(1) : output;
     builder.recv_reduce(locals[local], Side::right, current, heard);
     current = heard;
   }

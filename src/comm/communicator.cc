@@ -4,13 +4,18 @@
 #include <algorithm>
 
 #include "collectives/form.h"
+#include "collectives/hosts.h"
 
 namespace tutti::comm {
 
 using collectives::Choice;
 
 Communicator::Communicator(mesh::Mesh &mesh, std::uint16_t id, const Setting &setting)
-    : mesh_(mesh), id_(id), setting_(setting), windows_(mesh, id, setting.window_bytes) {}
+    : mesh_(mesh),
+      id_(id),
+      setting_(setting),
+      host_count_(collectives::count_hosts(setting.hosts)),
+      windows_(mesh, id, setting.window_bytes) {}
 
 Result<Communicator::Entry *> Communicator::entry_for(const Shape &shape) {
   // Nobody chose how ranks part.
@@ -20,7 +25,9 @@ Result<Communicator::Entry *> Communicator::entry_for(const Shape &shape) {
                                                       .ranks = ranks(),
                                                       .ranks_per_core = setting_.ranks_per_core,
                                                       .bytes = vector_bytes(shape, ranks()),
-                                                      .one_host = setting_.one_host},
+                                                      .one_host = setting_.one_host,
+                                                      .hosts = setting_.hosts,
+                                                      .host_count = host_count_},
                                                      overrides));
   const std::int32_t root = collectives::form_of(shape.collective).rooted ? shape.root : 0;
   for (const std::unique_ptr<Entry> &entry : entries_)
@@ -32,7 +39,8 @@ Result<Communicator::Entry *> Communicator::entry_for(const Shape &shape) {
                                               .rank = rank(),
                                               .root = root,
                                               .in_place = shape.in_place,
-                                              .radix = choice.radix};
+                                              .radix = choice.radix,
+                                              .hosts = setting_.hosts};
   auto entry = std::make_unique<Entry>(Entry{choice, root, shape.in_place, nullptr, nullptr});
   entry->plan = std::make_unique<exec::Plan>(exec::Plan::compile(choice.algorithm->build(parameters), ranks()));
   entry->execution = std::make_unique<exec::Execution>(*entry->plan, mesh_, windows_, pool_);

@@ -29,6 +29,7 @@ namespace tutti::comm {
 struct Setting {
   std::int32_t ranks_per_core = 1;
   bool one_host = true;
+  std::vector<std::int32_t> hosts = {};  // of each rank, as collectives::Parameters has it
   collectives::Overrides overrides;
   std::uint32_t window_bytes = 256 * 1024;
 };
@@ -79,6 +80,7 @@ class Communicator {
   mesh::Mesh &mesh_;
   const std::uint16_t id_;
   const Setting setting_;
+  const std::int32_t host_count_;
   std::uint32_t next_call_ = 0;
   exec::Pool pool_;  // of the entries and the inbox: before them
   std::vector<std::unique_ptr<Entry>> entries_;

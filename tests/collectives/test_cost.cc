@@ -72,10 +72,10 @@ TEST(Cost, OneRankStandsForAllWhereAllAreAlike) {
       ASSERT_EQ(one.all_bytes, all.all_bytes);
       // Other ranks cut what they send where the vector ends: some gaps more, and shorter first pieces. Where they take
       // several messages in rank order, some of them wait longer for the first than rank 0 does.
-      ASSERT_NEAR(one.seconds / all.seconds, 1, algorithm.name == "recursive_multiplying" ? 0.25 : 0.15);
+      ASSERT_NEAR(one.seconds / all.seconds, 1, algorithm.name == "recursive_multiplying" ? 0.3 : 0.2);
     }
   });
-  EXPECT_GT(mirrored, 1000);
+  EXPECT_GT(mirrored, 200);
 }
 
 double microseconds(Collective collective, std::string_view name, Parameters parameters, std::uint64_t bytes,

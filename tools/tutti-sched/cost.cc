@@ -11,6 +11,7 @@
 
 #include "collectives/cost/bound.h"
 #include "collectives/cost/estimate.h"
+#include "collectives/hosts.h"
 #include "collectives/select.h"
 
 namespace tutti::sched {
@@ -134,8 +135,13 @@ Result<std::string> cost_text(const CostQuestion &question) {
                         .root = question.root,
                         .in_place = question.in_place,
                         .hosts = hosts};
-  const Choice choice =
-      *select({.collective = question.collective, .ranks = question.ranks, .bytes = question.bytes}, {});
+  // Without an override nothing is refused.
+  const Choice choice = *select({.collective = question.collective,
+                                 .ranks = question.ranks,
+                                 .bytes = question.bytes,
+                                 .hosts = hosts,
+                                 .host_count = count_hosts(hosts)},
+                                {});
   std::vector<Line> lines;
   for (const Algorithm &algorithm : algorithms()) {
     if (algorithm.collective != question.collective) continue;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "collectives/form.h"
+#include "collectives/hosts.h"
 #include "collectives/select.h"
 #include "collectives/verify/verify.h"
 #include "tutti-sched/cost.h"
@@ -23,9 +24,17 @@ using tutti::sched::drawing;
 struct Options {
   std::string collective = "allreduce", algorithm;
   std::int32_t ranks = 4, to_ranks = 0, rank = -1, root = 0, radix = 0, ranks_per_core = 1;
+  std::int32_t ranks_per_host = 1;
+  std::vector<std::int32_t> hosts = {};  // that follows from it
   std::uint64_t bytes = 8;
   bool in_place = false;
 
+  // Hosts of so many ranks that follow one another.
+  void lay_out() {
+    hosts.clear();
+    for (std::int32_t number = 0; ranks_per_host > 1 && number < ranks; ++number)
+      hosts.push_back(number / ranks_per_host);
+  }
   Collective which() const {
     Collective found = Collective::allreduce;
     find_collective(collective, found);  // checked when it was read
@@ -52,7 +61,8 @@ Parameters parameters_of(const Options &options, const Algorithm &algorithm) {
           .ranks = options.ranks,
           .root = options.root,
           .in_place = options.in_place,
-          .radix = options.radix != 0 ? options.radix : algorithm.radices.front()};
+          .radix = options.radix != 0 ? options.radix : algorithm.radices.front(),
+          .hosts = options.hosts};
 }
 
 int list() {
@@ -78,6 +88,7 @@ int cost(const Options &options, tutti::sched::CostQuestion question) {
   question.in_place = options.in_place;
   question.radix = options.radix;
   question.bytes = options.bytes;
+  question.ranks_per_host = options.ranks_per_host;
   const tutti::Result<std::string> text = tutti::sched::cost_text(question);
   if (!text) return refuse(text.error().text);
   fmt::print("{}", *text);
@@ -89,7 +100,9 @@ int choose(const Options &options) {
   const Choice choice = *select({.collective = options.which(),
                                  .ranks = options.ranks,
                                  .ranks_per_core = options.ranks_per_core,
-                                 .bytes = options.bytes},
+                                 .bytes = options.bytes,
+                                 .hosts = options.hosts,
+                                 .host_count = count_hosts(options.hosts)},
                                 {});
   fmt::print("{}{}\n", choice.algorithm->name, choice.radix != 0 ? fmt::format(" radix {}", choice.radix) : "");
   return 0;
@@ -137,6 +150,7 @@ int draw(const Options &options) {
 void prove_one(const Options &options, std::int32_t last, const Algorithm &row, int &flaws, int &all_proofs) {
   int proofs = 0;
   for (Options at = options; at.ranks <= last; ++at.ranks) {
+    at.lay_out();
     const Parameters parameters = parameters_of(at, row);
     if (parameters.root >= parameters.ranks || !row.supports(parameters)) continue;
     const std::string flaw = verify::verify(row, parameters);
@@ -190,6 +204,9 @@ void add_parameters(CLI::App &command, Options &options, std::int32_t most_ranks
       ->capture_default_str();
   command.add_option("--root", options.root, "root, of collectives that have one")->check(CLI::NonNegativeNumber);
   command.add_option("--radix", options.radix, "radix, of algorithms that have one")->check(CLI::Range(2, most_ranks));
+  command.add_option("--ranks-per-host", options.ranks_per_host, "consecutive ranks that share a host")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   command.add_flag("--in-place", options.in_place, "input and output are one buffer");
 }
 
@@ -216,15 +233,12 @@ CLI::App *add_cost(CLI::App &app, Options &options, tutti::sched::CostQuestion &
   number("--latency", question.latency_us, "us from the post of a small message to its arrival",
          CLI::NonNegativeNumber);
   number("--gap", question.gap_us, "us between two messages of a port", CLI::NonNegativeNumber);
-  number("--bandwidth", question.gigabytes_per_s, "GB/s in each direction", CLI::PositiveNumber);
+  number("--bandwidth", question.gigabytes_per_s, "GB/s in each direction", CLI::Range(1e-3, 1e6));
   number("--reduction", question.reduced_gigabytes_per_s, "GB/s that a rank reduces or copies; 0: takes no time",
          CLI::NonNegativeNumber);
-  command->add_option("--ranks-per-host", question.ranks_per_host, "which share a port to other hosts")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
   number("--host-latency", question.host_latency_us, "the same inside a host", CLI::NonNegativeNumber);
   number("--host-gap", question.host_gap_us, "the same inside a host", CLI::NonNegativeNumber);
-  number("--host-bandwidth", question.host_gigabytes_per_s, "the same inside a host", CLI::PositiveNumber);
+  number("--host-bandwidth", question.host_gigabytes_per_s, "the same inside a host", CLI::Range(1e-3, 1e6));
   command->add_option("--json", question.json, "also write the results to this file");
   return command;
 }
@@ -240,6 +254,8 @@ int main(int argc, char **argv) {
   CLI::App *choose_command = app.add_subcommand("choose", "the algorithm that the table chooses");
   add_collective(*choose_command, options);
   choose_command->add_option("-n,--ranks", options.ranks, "number of ranks")->check(CLI::Range(1, 1 << 20));
+  choose_command->add_option("--ranks-per-host", options.ranks_per_host, "consecutive ranks that share a host")
+      ->check(CLI::PositiveNumber);
   choose_command->add_option("--ranks-per-core", options.ranks_per_core, "on the most crowded host")
       ->check(CLI::PositiveNumber);
   choose_command->add_option("-b,--bytes", options.bytes, "of the whole vector, all ranks' blocks of it")
@@ -273,6 +289,7 @@ int main(int argc, char **argv) {
     return refuse(fmt::format("{}; see tutti-sched --help", error.what()));
   }
 
+  options.lay_out();
   if (list_command->parsed()) return list();
   if (table_command->parsed()) return fmt::print("{}", selection_text()), 0;
   if (choose_command->parsed()) return choose(options);

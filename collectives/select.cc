@@ -80,6 +80,9 @@ const std::vector<SelectionRow> &selection_table() {
       {broadcast, 3, 8, 1, kAnyRanks, 0, 4 * KiB, "knomial", 8},
       {broadcast, 3, kAnyRanks, 1, kAnyRanks, 0, 16 * KiB, "knomial", 4},
       {broadcast, 3, kAnyRanks, 1, kAnyRanks, 0, 64 * KiB, "knomial", 2},
+      // Many rounds: not where each costs a turn of everybody on the core.
+      {broadcast, 9, kAnyRanks, 1, 1, 0, 512 * KiB, "circulant", 16},
+      {broadcast, 9, kAnyRanks, 1, 1, 0, kAnyBytes, "circulant", 64},
       {broadcast, 3, 8, 1, kAnyRanks, 1 * MiB, kAnyBytes, "chain", 0},
       {broadcast, 3, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "scatter_allgather", 0},
       {barrier, 9, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "hierarchical", 8, true},
@@ -91,6 +94,8 @@ const std::vector<SelectionRow> &selection_table() {
       {reduce, 1, kAnyRanks, 1, kAnyRanks, 0, 16 * KiB, "knomial", 4},
       {reduce, 1, kAnyRanks, 1, kAnyRanks, 0, 64 * KiB, "knomial", 2},
       {reduce, 1, 2, 1, kAnyRanks, 0, kAnyBytes, "knomial", 2},
+      {reduce, 9, kAnyRanks, 1, 1, 0, 512 * KiB, "circulant", 16},
+      {reduce, 9, kAnyRanks, 1, 1, 0, kAnyBytes, "circulant", 64},
       {reduce, 3, 8, 1, kAnyRanks, 1 * MiB, kAnyBytes, "chain", 0},
       {reduce, 3, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "scatter_gather", 0},
       {reduce, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "knomial_ordered", 2},  // in rank order

@@ -342,6 +342,9 @@ std::int32_t promised_rounds(const Algorithm &algorithm, const Parameters &param
   if (algorithm.name == "recursive_doubling") return (1 << log2) == ranks ? log2 : log2 - 1 + 2;
   if (algorithm.name == "recursive_multiplying") return ceil_log(ranks, 2) + 2;  // of any p, with any radix
   if (algorithm.name == "ring") return (allreduce ? 2 : 1) * (ranks - 1);
+  if (algorithm.name == "circulant" &&
+      (algorithm.collective == Collective::broadcast || algorithm.collective == Collective::reduce))
+    return ranks > 1 ? parameters.radix - 1 + log2 : 0;
   if (algorithm.name == "circulant") return (allreduce ? 2 : 1) * log_radix;
   if (algorithm.by_host) return promised_by_host(algorithm, parameters);
   if (algorithm.name == "scatter_allgather") return 2 * log2;

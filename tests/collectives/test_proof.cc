@@ -40,6 +40,8 @@ std::vector<std::int32_t> rank_counts(const Algorithm &algorithm) {
 // All up to 64 ranks; above, the ends, the middle, and one on either side of each.
 std::vector<std::int32_t> roots(const Algorithm &algorithm, std::int32_t ranks) {
   if (!form_of(algorithm.collective).rooted) return {0};
+  // Pipelines of many blocks, which count ranks from the root.
+  if (algorithm.name == "circulant" && ranks > 8) return {0, ranks / 2, ranks - 1};
   if (ranks > 64) return {0, 1, ranks / 2 - 1, ranks / 2, ranks / 2 + 1, ranks - 2, ranks - 1};
   std::vector<std::int32_t> all;
   for (std::int32_t root = 0; root < ranks; ++root) all.push_back(root);

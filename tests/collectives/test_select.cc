@@ -174,7 +174,8 @@ TEST(Overrides, ErrorsNameTheUnknownPartAndWhatExists) {
       "reduce_scatter_block, reduce_scatter, allgather, allgatherv, gather, gatherv, scatter, scatterv, alltoall, "
       "alltoallv, scan, exscan");
   EXPECT_EQ(text("broadcast:ring"),
-            "TUTTI_ALGO: broadcast has no algorithm 'ring'; it has knomial, scatter_allgather, chain, hierarchical");
+            "TUTTI_ALGO: broadcast has no algorithm 'ring'; it has knomial, scatter_allgather, chain, circulant, "
+            "hierarchical");
   EXPECT_EQ(text("allreduce:ring,allreduce:direct"), "TUTTI_ALGO names allreduce twice; give it one algorithm");
   EXPECT_EQ(text("allreduce:ring,"), "TUTTI_ALGO: '' is not COLLECTIVE:ALGORITHM, as in allreduce:ring");
   EXPECT_EQ(parse_overrides("x").error().code, Code::config);

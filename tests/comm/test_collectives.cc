@@ -8,6 +8,7 @@
 
 #include "collectives/form.h"
 #include "support/collective_call.h"
+#include "support/layouts.h"
 #include "support/world_of_threads.h"
 
 namespace tutti::test {
@@ -110,6 +111,59 @@ TEST_P(EveryAlgorithm, case_46_GivesTheRightResultForEveryCountAndTouchesNothing
     for (auto &rank : *world) rank->engine().mesh().check();
     if (testing::Test::HasFatalFailure()) return;
   }
+}
+
+// No override: what is selected for small and for large vectors, too.
+TEST(ByHost, EveryAlgorithmGivesTheRightResultForEveryLayout) {
+  for (const int ranks : {4, 7, 10})
+    for (const Layout &layout : layouts(ranks))
+      for (const collectives::Algorithm &algorithm : collectives::algorithms()) {
+        if (!algorithm.by_host || algorithm.collective == collectives::Collective::barrier) continue;
+        const std::string choice =
+            fmt::format("{}:{}", collectives::collective_name(algorithm.collective), algorithm.name);
+        // Leaders are the table's choice for few bytes; so the other algorithm's turn is that of no override.
+        const bool free = algorithm.collective == collectives::Collective::allreduce && algorithm.name == "leaders";
+        SCOPED_TRACE(testing::Message() << (free ? "chosen" : choice) << ", hosts " << layout.name);
+        auto world = bring_up(ranks, [&](int) {
+          RankSetup setup = with_algorithm(free ? "" : choice);
+          setup.hosts = layout.hosts;
+          return setup;
+        });
+        ASSERT_TRUE(world) << world.error().text;
+        on_each(*world, [&](Rank &rank) {
+          for (const std::size_t count : {1, ranks + 1, 20'000})
+            for (const bool in_place : {false, true})
+              check(rank, {.collective = algorithm.collective,
+                           .ranks = ranks,
+                           .root = algorithm.collective == collectives::Collective::allreduce ? 0 : ranks / 2,
+                           .count = count,
+                           .in_place = in_place,
+                           .give = element,
+                           .fold = sum_of_elements});
+        });
+        if (testing::Test::HasFatalFailure()) return;
+      }
+}
+
+TEST(ByHost, WhereSeveralRanksShareHostsEachLaneHasItsOwnLinks) {
+  auto world = bring_up(4, [&](int) {
+    RankSetup setup = with_algorithm("");
+    setup.hosts = {0, 0, 1, 1};
+    return setup;
+  });
+  ASSERT_TRUE(world) << world.error().text;
+  on_each(*world, [&](Rank &rank) {
+    check(rank, {.collective = collectives::Collective::allreduce,
+                 .ranks = 4,
+                 .count = 20'000,
+                 .give = element,
+                 .fold = sum_of_elements});
+  });
+  for (auto &rank : *world)
+    for (const mesh::LinkView &link : rank->engine().mesh().view_links()) {
+      const bool of_host = link.peer / 2 == rank->rank() / 2, of_lane = link.peer % 2 == rank->rank() % 2;
+      EXPECT_EQ(link.sent > 0, of_host || of_lane) << rank->rank() << " to " << link.peer;
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, EveryAlgorithm, testing::Values(1, 2, 3, 4, 5, 7, 8, 16, 32));

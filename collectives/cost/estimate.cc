@@ -49,8 +49,10 @@ enum class Mirror : std::uint8_t { none, rotation, exchange };
 
 class Simulation {
  public:
-  Simulation(const Machine &machine, const Parameters &parameters, Sizes sizes, Mirror mirror)
-      : machine_(machine), parameters_(parameters), sizes_(sizes), mirror_(mirror) {}
+  // `cuts`: other ranks than the one that is run send what passes the end of the vector in two messages. Since all wait
+  // for one another, every stretch is taken as cut.
+  Simulation(const Machine &machine, const Parameters &parameters, Sizes sizes, Mirror mirror, bool cuts = false)
+      : machine_(machine), parameters_(parameters), sizes_(sizes), mirror_(mirror), cuts_(cuts) {}
 
   void add(Schedule schedule) {
     programs_.push_back({.schedule = std::move(schedule)});
@@ -144,7 +146,8 @@ class Simulation {
     const Times source = program.memory.times(place_of(program.schedule, step.source));
     const double begin = std::max(source.first, port.out), takes = bytes / link.bytes_per_s;
     const double piece = first_piece(bytes) / link.bytes_per_s;
-    port.out = begin + std::max(link.gap_s, takes);
+    const double gap = cuts_ && step.source.blocks > 1 ? 2 * link.gap_s : link.gap_s;
+    port.out = begin + std::max(gap, takes);
     ++program.messages;
     program.bytes += bytes;
     std::int32_t from = rank, to = step.peer;
@@ -155,9 +158,11 @@ class Simulation {
     // Steps that send are run in order of time, so messages come to a port in that order, too.
     Port &other = inside ? programs_[to].port : network_port(to);
     const double arrives = std::max(begin + link.latency_s, other.in);
-    other.in = arrives + std::max(link.gap_s, takes);
+    other.in = arrives + std::max(gap, takes);
+    const double second = gap - link.gap_s;  // the other half of a stretch that is cut
     under_way_[between(from, to)].push_back(
-        {arrives + piece, std::max(arrives + takes, source.last + piece + link.latency_s), source.depth + 1});
+        {arrives + piece, std::max(arrives + std::max(takes, second), source.last + piece + link.latency_s),
+         source.depth + 1});
     rounds_ = std::max(rounds_, source.depth + 1);
     if (programs_[to].waits_for == from) {
       programs_[to].waits_for = -1;
@@ -209,6 +214,7 @@ class Simulation {
   const Parameters &parameters_;
   const Sizes sizes_;
   const Mirror mirror_;
+  const bool cuts_;
   std::deque<Program> programs_;  // one, if it stands for all
   std::priority_queue<Ready> ready_;
   std::size_t ended_ = 0;
@@ -239,6 +245,7 @@ struct Sample {
   bool alike = true;        // all send and receive as much
   std::int32_t ranks = 0;
   std::uint64_t messages = 0;  // most that one sends
+  std::uint64_t messages_of_first = 0;
 };
 
 Sample sample(const Algorithm &algorithm, Parameters parameters, const Sizes &sizes) {
@@ -249,9 +256,9 @@ Sample sample(const Algorithm &algorithm, Parameters parameters, const Sizes &si
   double sent_by_first = 0, received_by_first = 0;
   const std::int32_t wanted = std::min(parameters.ranks, kRanks);
   for (std::int32_t index = 0; index < wanted && (index < 3 || built < kSteps); ++index) {
-    // Both ends, and between them at places that are not all multiples of one number.
-    parameters.rank = index == 1 ? parameters.ranks - 1
-                                 : std::int32_t(std::int64_t(index) * (parameters.ranks - 1) / std::max(1, wanted - 1));
+    // Both ends first, and others between them; all, if there are no more.
+    const auto spread = std::int32_t(std::int64_t(index) * (parameters.ranks - 1) / std::max(1, wanted - 1));
+    parameters.rank = wanted == parameters.ranks ? index : index == 1 ? parameters.ranks - 1 : spread;
     const Schedule schedule = algorithm.build(parameters);
     double sent = 0, received = 0;
     std::uint64_t messages = 0;
@@ -260,7 +267,7 @@ Sample sample(const Algorithm &algorithm, Parameters parameters, const Sizes &si
       if (step.kind == Kind::send && sizes.of(schedule, step.source) > 0) ++messages;
       if (receives(step)) received += step.target.blocks;
     }
-    if (index == 0) sent_by_first = sent, received_by_first = received;
+    if (index == 0) sent_by_first = sent, received_by_first = received, result.messages_of_first = messages;
     result.alike = result.alike && sent == sent_by_first && received == received_by_first && sent == received;
     result.messages = std::max(result.messages, messages);
     built += schedule.steps.size() + 1;
@@ -290,7 +297,7 @@ Estimate estimate(const Algorithm &algorithm, const Parameters &parameters, std:
     of_rank.rank = 0;
     Sizes average = sizes;
     average.average = true;
-    Simulation one(machine, of_rank, average, mirror);
+    Simulation one(machine, of_rank, average, mirror, sampled.messages > sampled.messages_of_first);
     one.add(first);
     if (one.run()) {
       Estimate result = one.result();

@@ -60,19 +60,21 @@ TEST(Cost, OneRankStandsForAllWhereAllAreAlike) {
   int mirrored = 0;
   for_each_call(70, [&](const Algorithm &algorithm, const Parameters &parameters) {
     if (parameters.ranks < 2) return;
-    for (const std::uint64_t bytes : {std::uint64_t(parameters.ranks) * 4, std::uint64_t(parameters.ranks) << 16}) {
+    for (const std::uint64_t bytes : {std::uint64_t(parameters.ranks) * 4, std::uint64_t(parameters.ranks) << 12,
+                                      std::uint64_t(parameters.ranks) << 16}) {
       const cost::Estimate all = cost::estimate(algorithm, parameters, bytes, 4, kMachine);
       const cost::Estimate one = cost::estimate(algorithm, parameters, bytes, 4, kMachine, {.all_ranks = 0});
       ASSERT_TRUE(all.all_ranks);
       if (one.all_ranks) continue;
       ++mirrored;
       ASSERT_EQ(one.rounds, all.rounds);
-      ASSERT_EQ(one.messages, all.messages);
+      if (parameters.ranks <= 64) ASSERT_EQ(one.messages, all.messages);
+      else ASSERT_LE(one.messages, all.messages);
       ASSERT_EQ(one.bytes, all.bytes);
       ASSERT_EQ(one.all_bytes, all.all_bytes);
-      // Other ranks cut what they send where the vector ends: some gaps more, and shorter first pieces. Where they take
-      // several messages in rank order, some of them wait longer for the first than rank 0 does.
-      ASSERT_NEAR(one.seconds / all.seconds, 1, parameters.radix > 2 ? 0.3 : 0.2);
+      // Rank 0 has no stretch that the end of the vector cuts in two, and gets its messages in the order of its own.
+      ASSERT_LE(one.seconds / all.seconds, 1.1);
+      ASSERT_GE(one.seconds / all.seconds, 0.67);
     }
   });
   EXPECT_GT(mirrored, 200);

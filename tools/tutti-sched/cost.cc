@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -120,9 +121,13 @@ std::string table(const CostQuestion &question, const cost::Bound &bound, const 
                         bound.seconds() > 0 ? fmt::format("{:.2f}", estimate.seconds / bound.seconds()) : "-",
                         basis(estimate));
   }
-  return text +
-         "rounds: messages of which each needs the one before; messages, bytes: the most that one rank sends; *: "
-         "chosen\n";
+  text +=
+      "rounds: messages of which each needs the one before; messages, bytes: the most that one rank sends; *: chosen\n";
+  const bool mirrored = std::ranges::any_of(
+      lines, [](const Line &line) { return line.estimate.refusal.empty() && !line.estimate.all_ranks; });
+  if (mirrored)
+    text += "rank 0 for all: all do alike and there are many; up to a third less than a run of all of them gives\n";
+  return text;
 }
 
 }  // namespace

@@ -41,11 +41,15 @@ struct Config {
   std::int64_t chunk_bytes = 0;
   std::int64_t credits = 0;
   std::int64_t early_bytes = 0;
+  std::int64_t p2p_window_bytes = 0;
   // Collectives
   std::string algo;
   // Placement and waiting
   std::string pin;
   std::int64_t spin_us = 0;
+  std::int64_t warn_after_s = 0;
+  std::int64_t timeout_s = 0;
+  std::string progress;
   // Start-up, control, deaths
   std::int64_t init_timeout_s = 0;
   std::int64_t heartbeat_s = 0;

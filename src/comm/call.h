@@ -25,6 +25,7 @@ struct Shape {
   std::uint64_t counts_digest = 0;  // of listed counts that all ranks know
   bool in_place = false;            // of this rank
   bool parting = false;             // the meeting of all ranks at the end of their world, which fits no call of a user
+  const collectives::Algorithm *algorithm = nullptr;  // asked for by the caller; null: by selection
   bool operator==(const Shape &) const = default;
 };
 

@@ -166,6 +166,42 @@ TEST(ByHost, WhereSeveralRanksShareHostsEachLaneHasItsOwnLinks) {
     }
 }
 
+TEST(ByHost, ACommunicatorOfSomeRanksKnowsWhereTheseAre) {
+  auto world = bring_up(6, [&](int) {
+    RankSetup setup = with_algorithm("");
+    setup.hosts = {0, 1, 0, 1, 2, 2};
+    return setup;
+  });
+  ASSERT_TRUE(world) << world.error().text;
+  const std::vector<std::int32_t> members = {0, 2, 1, 3};  // two hosts of two
+  on_each(*world, [&](Rank &rank) {
+    if (rank.rank() > 3) return;
+    comm::Engine &engine = rank.engine();
+    comm::Communicator some(engine.mesh(), mesh::Group::of(members, 6), {.id = 1}, rank.communicator().setting());
+    engine.add(some);
+    const Problem problem = {.collective = collectives::Collective::allreduce,
+                             .ranks = 4,
+                             .count = 20'000,
+                             .give = element,
+                             .fold = sum_of_elements};
+    ModelCall call(problem, some.rank(), reduce::Type::int64, reduce::Op::sum, put);
+    comm::Lock none;
+    const Result<> result = engine.run(some, call.call(), none);
+    EXPECT_TRUE(result) << result.error().text;
+    EXPECT_EQ(call.flaw(), "");
+    engine.remove(some);
+  });
+  const auto sent = [&](std::size_t from, int to) {
+    for (const mesh::LinkView &link : (*world)[from]->engine().mesh().view_links())
+      if (link.peer == to) return link.sent;
+    return 0U;
+  };
+  EXPECT_GT(sent(0, 2), 0U) << "of its host";
+  EXPECT_GT(sent(0, 1), 0U) << "of its lane";
+  EXPECT_EQ(sent(0, 3), 0U);
+  EXPECT_EQ(sent(1, 2), 0U);
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, EveryAlgorithm, testing::Values(1, 2, 3, 4, 5, 7, 8, 16, 32));
 
 }  // namespace

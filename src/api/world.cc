@@ -157,6 +157,7 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   device_names_ = mesh_->device_names();
   device_reason_ = explain_choice(config_.device, ranks_, group.hosts, device_names_);
   comm::Setting setting = {.ranks_per_core = group.ranks_per_core, .one_host = group.hosts == 1};
+  setting.hosts = group.host_of_rank;
   setting.window_bytes = static_cast<std::uint32_t>(config_.early_bytes);
   setting.point_to_point.window_bytes = static_cast<std::uint64_t>(config_.p2p_window_bytes);
   TUTTI_TRY(setting.overrides, collectives::parse_overrides(config_.algo));

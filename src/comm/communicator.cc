@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "collectives/form.h"
+#include "collectives/hosts.h"
 
 namespace tutti::comm {
 
@@ -13,6 +14,13 @@ namespace {
 
 constexpr std::size_t kRetries = 16;       // operations that try again, a poll
 constexpr std::size_t kFirstRunning = 16;  // operations at once; more when there are more
+
+std::vector<std::int32_t> hosts_of(const mesh::Group &group, const std::vector<std::int32_t> &of_world) {
+  std::vector<std::int32_t> hosts;
+  for (int rank = 0; !of_world.empty() && rank < group.ranks(); ++rank)
+    hosts.push_back(of_world[static_cast<std::size_t>(group.world_rank(rank))]);
+  return hosts;
+}
 
 }  // namespace
 
@@ -25,6 +33,8 @@ Communicator::Communicator(mesh::Mesh &mesh, mesh::Group group, Identity identit
       rank_(group_.rank_of(mesh.rank())),
       identity_(identity),
       setting_(setting),
+      hosts_(hosts_of(group_, setting.hosts)),
+      host_count_(collectives::count_hosts(hosts_)),
       windows_(mesh, group_, identity.id, identity.generation, setting.window_bytes),
       running_(kFirstRunning) {
   waiting_.reserve(kFirstRunning);
@@ -38,7 +48,9 @@ Result<Entry *> Communicator::entry_for(const Shape &shape) {
                                                       .ranks = ranks(),
                                                       .ranks_per_core = setting_.ranks_per_core,
                                                       .bytes = vector_bytes(shape, ranks()),
-                                                      .one_host = setting_.one_host},
+                                                      .one_host = setting_.one_host || host_count_ == 1,
+                                                      .hosts = hosts_,
+                                                      .host_count = host_count_},
                                                      overrides));
   const std::int32_t root = collectives::form_of(shape.collective).rooted ? shape.root : 0;
   for (const std::unique_ptr<Entry> &entry : entries_)
@@ -50,7 +62,8 @@ Result<Entry *> Communicator::entry_for(const Shape &shape) {
                                               .rank = rank(),
                                               .root = root,
                                               .in_place = shape.in_place,
-                                              .radix = choice.radix};
+                                              .radix = choice.radix,
+                                              .hosts = hosts_};
   auto entry = std::make_unique<Entry>(Entry{choice, root, shape.in_place, nullptr, {}, {}});
   entry->plan = std::make_unique<exec::Plan>(exec::Plan::compile(choice.algorithm->build(parameters), group_));
   entries_.push_back(std::move(entry));

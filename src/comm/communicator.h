@@ -34,6 +34,7 @@ namespace tutti::comm {
 struct Setting {
   std::int32_t ranks_per_core = 1;
   bool one_host = true;
+  std::vector<std::int32_t> hosts = {};  // of each rank of the world, as collectives::Parameters has it
   collectives::Overrides overrides;
   std::uint32_t window_bytes = 256 * 1024;
   match::Options point_to_point;
@@ -146,6 +147,8 @@ class Communicator {
   const int rank_;
   const Identity identity_;
   const Setting setting_;
+  const std::vector<std::int32_t> hosts_;  // of each rank of this communicator
+  const std::int32_t host_count_;
   std::uint32_t next_call_ = 0;
   exec::Windows windows_;  // of the operations: before them
   Pool pool_;              // of the operations and the inbox: before them

@@ -13,9 +13,10 @@ Schedule build(const Parameters &parameters) {
   const std::int32_t ranks = parameters.ranks, rank = parameters.rank;
   if (ranks == 1) return vector_alone(parameters);
   Builder builder(parameters, std::uint32_t(ranks));
-  circulant_reduce_scatter(builder, rank, ranks, own_buffer(parameters), Buffer::output,
+  const Circle circle{.size = ranks, .index = rank, .radix = parameters.radix};
+  circulant_reduce_scatter(builder, circle, own_buffer(parameters), Buffer::output,
                            builder.output(std::uint32_t(rank)));
-  circulant_allgather(builder, rank, ranks, Buffer::output);
+  circulant_allgather(builder, circle, Buffer::output);
   return builder.take();
 }
 
@@ -24,11 +25,13 @@ Schedule build(const Parameters &parameters) {
 Algorithm allreduce_circulant() {
   return {.collective = Collective::allreduce,
           .name = "circulant",
-          .summary = "2 ceil(log2 p) rounds, each rank sends 2m(p-1)/p, any p; wins for middle and large vectors",
+          .summary =
+              "2 ceil(log_k p) rounds of up to k-1 messages, each rank sends 2m(p-1)/p, any p; wins for middle and "
+              "large vectors",
           .source = "Traff, Optimal, non-pipelined reduce-scatter and allreduce algorithms, arXiv 2410.14234",
           .keeps_rank_order = false,
-          .radices = {0},
-          .supports = supports_all,
+          .radices = {2, 3, 4, 8},
+          .supports = supports_radix,
           .build = build,
           .volume_blocks = reduce_scatter_allgather_blocks};
 }

@@ -13,18 +13,21 @@ Schedule build(const Parameters &parameters) {
   if (parameters.ranks == 1) return reduce_scatter_alone(parameters);
   Builder builder(parameters, std::uint32_t(parameters.ranks));
   const Range result = reduce_scatter_result(builder, parameters);
-  circulant_reduce_scatter(builder, parameters.rank, parameters.ranks, Buffer::input, Buffer::scratch, result);
+  circulant_reduce_scatter(builder, {.size = parameters.ranks, .index = parameters.rank, .radix = parameters.radix},
+                           Buffer::input, Buffer::scratch, result);
   return end_reduce_scatter(builder, result);
 }
 
 Algorithm row(Collective collective) {
   return {.collective = collective,
           .name = "circulant",
-          .summary = "ceil(log2 p) rounds, each rank sends m(p-1)/p, any p; wins for all but the largest vectors",
+          .summary =
+              "ceil(log_k p) rounds of up to k-1 messages, each rank sends m(p-1)/p, any p; wins for all but the "
+              "largest vectors",
           .source = "Traff, Optimal, non-pipelined reduce-scatter and allreduce algorithms, arXiv 2410.14234",
           .keeps_rank_order = false,
-          .radices = {0},
-          .supports = supports_all,
+          .radices = {2, 3, 4, 8},
+          .supports = supports_radix,
           .build = build,
           .volume_blocks = all_other_blocks};
 }

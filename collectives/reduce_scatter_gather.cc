@@ -14,7 +14,7 @@ Schedule build(const Parameters &parameters) {
   Builder builder(parameters, std::uint32_t(ranks));
   const Buffer work = rank == root ? Buffer::output : Buffer::scratch;
   const Range finished = builder.part(work, std::uint32_t(rank));
-  circulant_reduce_scatter(builder, rank, ranks, own_buffer(parameters), work, finished);
+  circulant_reduce_scatter(builder, {.size = ranks, .index = rank}, own_buffer(parameters), work, finished);
   if (rank != root) builder.send(root, finished);
   // Those that finish first are not the nearest ones: all finish in the last round. From the right neighbour on, as
   // everywhere.

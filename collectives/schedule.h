@@ -20,6 +20,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -101,6 +102,8 @@ struct Parameters {
   std::int32_t root = 0;  // of collectives that have one
   bool in_place = false;
   std::int32_t radix = 2;  // of algorithms that have one
+  // The host of each rank, as any numbers that tell hosts apart; empty where nobody knows or cares.
+  std::span<const std::int32_t> hosts = {};
 };
 
 struct Schedule {
@@ -138,7 +141,12 @@ struct Algorithm {
   Schedule (*build)(const Parameters &parameters);
   // Blocks (of the schedule's partition) that the whole group sends, in closed form, to check the schedules against.
   std::uint64_t (*volume_blocks)(const Parameters &parameters);
+  bool by_host = false;           // its steps follow from how ranks lie on hosts
+  bool order_needs_runs = false;  // rank order is kept only where the ranks of each host follow one another
 };
+
+// Whether it is usable for operators that do not commute with these parameters.
+bool keeps_rank_order(const Algorithm &algorithm, const Parameters &parameters);
 
 const std::vector<Algorithm> &algorithms();
 // Null if there is none of that name.

@@ -19,11 +19,12 @@ bool applies(const SelectionRow &row, const Situation &situation) {
   return row.collective == situation.collective && row.min_ranks <= situation.ranks &&
          situation.ranks <= row.max_ranks && row.min_ranks_per_core <= situation.ranks_per_core &&
          situation.ranks_per_core <= row.max_ranks_per_core && row.min_bytes <= situation.bytes &&
-         situation.bytes <= row.max_bytes;
+         situation.bytes <= row.max_bytes && (!row.shares_hosts || situation.shares_hosts());
 }
 
 Parameters parameters_of(const Situation &situation, const Choice &choice) {
-  return {.collective = situation.collective, .ranks = situation.ranks, .radix = choice.radix};
+  return {
+      .collective = situation.collective, .ranks = situation.ranks, .radix = choice.radix, .hosts = situation.hosts};
 }
 
 // The algorithms of a collective, or those of them that can run in the situation.
@@ -32,8 +33,8 @@ std::string names_of(const Situation &situation, bool that_can) {
   for (const Algorithm &algorithm : algorithms()) {
     if (algorithm.collective != situation.collective) continue;
     const Choice choice{&algorithm, algorithm.radices.front()};
-    if (that_can &&
-        (!algorithm.supports(parameters_of(situation, choice)) || (situation.ordered && !algorithm.keeps_rank_order)))
+    if (that_can && (!algorithm.supports(parameters_of(situation, choice)) ||
+                     (situation.ordered && !keeps_rank_order(algorithm, parameters_of(situation, choice)))))
       continue;
     names += fmt::format("{}{}", names.empty() ? "" : ", ", algorithm.name);
   }
@@ -55,46 +56,66 @@ const std::vector<SelectionRow> &selection_table() {
   // Rows overlap downwards on purpose: the first that applies wins, so each needs only its upper bounds. The last row
   // of a collective takes everything.
   static const std::vector<SelectionRow> rows = {
-      // collective, ranks, ranks per core, bytes, algorithm, radix
+      // collective, ranks, ranks per core, bytes, algorithm, radix, only where hosts are shared
       {allreduce, 1, 2, 1, kAnyRanks, 0, 16 * KiB, "direct", 0},
-      {allreduce, 1, 2, 1, kAnyRanks, 0, kAnyBytes, "circulant", 0},
+      {allreduce, 1, 2, 1, kAnyRanks, 0, kAnyBytes, "circulant", 2},
       // With more ranks than cores a round costs a turn of everybody on the core: one round, whatever the messages.
       {allreduce, 3, 16, 2, kAnyRanks, 0, 2 * KiB, "direct", 0},
+      // What leaves a host passes one port: once, not from each of its ranks. These bounds are those of the cost model.
+      {allreduce, 9, kAnyRanks, 1, kAnyRanks, 0, 1 * KiB, "leaders", 8, true},
+      {allreduce, 9, kAnyRanks, 1, kAnyRanks, 0, 4 * KiB, "leaders", 4, true},
+      {allreduce, 9, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "hierarchical", 2, true},
+      {allreduce, 3, 8, 1, kAnyRanks, 16 * KiB, kAnyBytes, "hierarchical", 2, true},
       {allreduce, 3, 8, 1, 1, 0, 1 * KiB, "direct", 0},
       {allreduce, 9, kAnyRanks, 1, kAnyRanks, 0, 2 * KiB, "recursive_multiplying", 4},
       {allreduce, 3, kAnyRanks, 1, kAnyRanks, 0, 8 * KiB, "recursive_doubling", 0},
       {allreduce, 3, 8, 1, 1, 4 * MiB, kAnyBytes, "ring", 0},
-      {allreduce, 3, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "circulant", 0},
+      {allreduce, 3, 8, 1, kAnyRanks, 0, 64 * KiB, "circulant", 8},
+      {allreduce, 9, kAnyRanks, 1, kAnyRanks, 0, 256 * KiB, "circulant", 4},
+      {allreduce, 3, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "circulant", 2},
       {allreduce, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "recursive_doubling", 0},  // in rank order
       {broadcast, 1, 2, 1, kAnyRanks, 0, kAnyBytes, "knomial", 2},
+      {broadcast, 9, kAnyRanks, 1, kAnyRanks, 0, 4 * KiB, "hierarchical", 8, true},
+      {broadcast, 9, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "hierarchical", 2, true},
       {broadcast, 3, 8, 1, kAnyRanks, 0, 4 * KiB, "knomial", 8},
       {broadcast, 3, kAnyRanks, 1, kAnyRanks, 0, 16 * KiB, "knomial", 4},
       {broadcast, 3, kAnyRanks, 1, kAnyRanks, 0, 64 * KiB, "knomial", 2},
+      // Many rounds: not where each costs a turn of everybody on the core.
+      {broadcast, 9, kAnyRanks, 1, 1, 0, 512 * KiB, "circulant", 16},
+      {broadcast, 9, kAnyRanks, 1, 1, 0, kAnyBytes, "circulant", 64},
       {broadcast, 3, 8, 1, kAnyRanks, 1 * MiB, kAnyBytes, "chain", 0},
       {broadcast, 3, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "scatter_allgather", 0},
+      {barrier, 9, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "hierarchical", 8, true},
       {barrier, 1, 8, 1, kAnyRanks, 0, kAnyBytes, "dissemination", 8},
       {barrier, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "dissemination", 4},
+      {reduce, 9, kAnyRanks, 1, kAnyRanks, 0, 4 * KiB, "hierarchical", 8, true},
+      {reduce, 9, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "hierarchical", 2, true},
       {reduce, 1, 8, 1, kAnyRanks, 0, 4 * KiB, "knomial", 8},
       {reduce, 1, kAnyRanks, 1, kAnyRanks, 0, 16 * KiB, "knomial", 4},
       {reduce, 1, kAnyRanks, 1, kAnyRanks, 0, 64 * KiB, "knomial", 2},
       {reduce, 1, 2, 1, kAnyRanks, 0, kAnyBytes, "knomial", 2},
+      {reduce, 9, kAnyRanks, 1, 1, 0, 512 * KiB, "circulant", 16},
+      {reduce, 9, kAnyRanks, 1, 1, 0, kAnyBytes, "circulant", 64},
       {reduce, 3, 8, 1, kAnyRanks, 1 * MiB, kAnyBytes, "chain", 0},
       {reduce, 3, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "scatter_gather", 0},
       {reduce, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "knomial_ordered", 2},  // in rank order
       {reduce_scatter_block, 1, 8, 1, kAnyRanks, 0, 32 * KiB, "direct", 0},
       {reduce_scatter_block, 3, 8, 1, 1, 4 * MiB, kAnyBytes, "ring", 0},
-      {reduce_scatter_block, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "circulant", 0},
+      {reduce_scatter_block, 9, kAnyRanks, 1, kAnyRanks, 0, 256 * KiB, "circulant", 4},
+      {reduce_scatter_block, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "circulant", 2},
       {reduce_scatter_block, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "direct", 0},  // in rank order
       {reduce_scatter, 1, 8, 1, kAnyRanks, 0, 32 * KiB, "direct", 0},
       {reduce_scatter, 3, 8, 1, 1, 4 * MiB, kAnyBytes, "ring", 0},
-      {reduce_scatter, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "circulant", 0},
+      {reduce_scatter, 9, kAnyRanks, 1, kAnyRanks, 0, 256 * KiB, "circulant", 4},
+      {reduce_scatter, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "circulant", 2},
       {reduce_scatter, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "direct", 0},  // in rank order
       {allgather, 1, 8, 1, kAnyRanks, 0, 32 * KiB, "direct", 0},
       {allgather, 3, 8, 1, 1, 4 * MiB, kAnyBytes, "ring", 0},
-      {allgather, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "circulant", 0},
+      {allgather, 9, kAnyRanks, 1, kAnyRanks, 0, 256 * KiB, "circulant", 4},
+      {allgather, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "circulant", 2},
       // Circulant copies everything once more here: for many ranks and little data.
       {allgatherv, 1, 8, 1, kAnyRanks, 0, 256 * KiB, "direct", 0},
-      {allgatherv, 9, kAnyRanks, 1, kAnyRanks, 0, 256 * KiB, "circulant", 0},
+      {allgatherv, 9, kAnyRanks, 1, kAnyRanks, 0, 256 * KiB, "circulant", 4},
       {allgatherv, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "ring", 0},
       {gather, 9, kAnyRanks, 1, kAnyRanks, 0, 64 * KiB, "knomial", 4},
       {gather, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "direct", 0},
@@ -114,14 +135,17 @@ const std::vector<SelectionRow> &selection_table() {
 Result<Choice> select(const Situation &situation, const Overrides &overrides) {
   const Algorithm *forced = overrides.of(situation.collective);
   const std::string_view name = collective_name(situation.collective);
-  if (forced && situation.ordered && !forced->keeps_rank_order)
+  const auto in_order = [&](const Algorithm &algorithm) {
+    return !situation.ordered || keeps_rank_order(algorithm, parameters_of(situation, {}));
+  };
+  if (forced && !in_order(*forced))
     return fail(Code::config, "TUTTI_ALGO={}:{} does not keep rank order, which this operator needs; {} can", name,
                 forced->name, names_of(situation, true));
   for (const SelectionRow &row : selection_table()) {
     if (!applies(row, situation)) continue;
     const Algorithm *algorithm = find_algorithm(row.collective, row.algorithm);
     TUTTI_CHECK(algorithm, "the selection table names {}, which does not exist", row.algorithm);
-    if (situation.ordered && !algorithm->keeps_rank_order) continue;
+    if (!in_order(*algorithm)) continue;
     // A forced algorithm keeps the radix of its own row where it is the table's choice too.
     const Choice choice =
         forced && forced != algorithm ? Choice{forced, forced->radices.front()} : Choice{algorithm, row.radix};
@@ -159,15 +183,15 @@ Result<Overrides> parse_overrides(std::string_view text) {
 }
 
 std::string selection_text() {
-  constexpr std::string_view format = "{:<20} {:>9} {:>9} {:>14} {:>14} {:>9} {:>9}  {:<21} {}\n";
-  std::string text =
-      fmt::format(format, "collective",
-                  "ranks>=", "ranks<=", "ranks/core>=", "ranks/core<=", "bytes>=", "bytes<=", "algorithm", "radix");
+  constexpr std::string_view format = "{:<20} {:>9} {:>9} {:>14} {:>14} {:>9} {:>9} {:>7}  {:<21} {}\n";
+  std::string text = fmt::format(format, "collective",
+                                 "ranks>=", "ranks<=", "ranks/core>=", "ranks/core<=", "bytes>=", "bytes<=", "hosts",
+                                 "algorithm", "radix");
   for (const SelectionRow &row : selection_table())
-    text +=
-        fmt::format(format, collective_name(row.collective), ranks_text(row.min_ranks), ranks_text(row.max_ranks),
-                    ranks_text(row.min_ranks_per_core), ranks_text(row.max_ranks_per_core), bytes_text(row.min_bytes),
-                    bytes_text(row.max_bytes), row.algorithm, row.radix == 0 ? "-" : fmt::format("{}", row.radix));
+    text += fmt::format(format, collective_name(row.collective), ranks_text(row.min_ranks), ranks_text(row.max_ranks),
+                        ranks_text(row.min_ranks_per_core), ranks_text(row.max_ranks_per_core),
+                        bytes_text(row.min_bytes), bytes_text(row.max_bytes), row.shares_hosts ? "shared" : "any",
+                        row.algorithm, row.radix == 0 ? "-" : fmt::format("{}", row.radix));
   return text;
 }
 

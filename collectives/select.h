@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,10 @@ struct Situation {
   std::uint64_t bytes = 0;          // of the whole vector; 0 where no rank knows it (gatherv, scatterv, alltoallv)
   bool one_host = true;             // all ranks share a host (software device), else some pairs use the network
   bool ordered = false;             // the operator does not commute: operands have to keep rank order
+  std::span<const std::int32_t> hosts = {};  // of each rank, as in Parameters; empty: nobody knows
+  std::int32_t host_count = 0;               // count_hosts(hosts), which takes its time
+  // Several hosts, and on some of them several ranks.
+  bool shares_hosts() const { return host_count > 1 && host_count < ranks; }
 };
 
 // A row applies if every bound holds (each inclusive), and where operands have to keep rank order its algorithm does
@@ -34,6 +39,7 @@ struct SelectionRow {
   std::uint64_t min_bytes, max_bytes;
   std::string_view algorithm;
   std::int32_t radix;
+  bool shares_hosts = false;  // only where several ranks share one of several hosts
 };
 
 struct Choice {

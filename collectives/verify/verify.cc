@@ -316,7 +316,7 @@ std::string flaw_of(const Algorithm &algorithm, const Parameters &parameters, co
   std::uint32_t most_blocks = 1;
   for (const Schedule &schedule : schedules)
     most_blocks = std::max({most_blocks, schedule.input_blocks, schedule.output_blocks});
-  Expressions expressions(parameters.ranks, most_blocks, algorithm.keeps_rank_order);
+  Expressions expressions(parameters.ranks, most_blocks, keeps_rank_order(algorithm, parameters));
   Run run(parameters, schedules, expressions);
   flaw = run.run();
   return flaw.empty() ? result_flaw(parameters, schedules, run, expressions) : flaw;
@@ -333,6 +333,10 @@ std::string verify_schedules(const Algorithm &algorithm, const Parameters &param
   if (form_of(parameters.collective).rooted) what += fmt::format(", root {}", parameters.root);
   if (algorithm.radices.front() != 0) what += fmt::format(", radix {}", parameters.radix);
   if (parameters.in_place) what += ", in place";
+  if (algorithm.by_host && !parameters.hosts.empty()) {
+    what += ", hosts";
+    for (const std::int32_t host : parameters.hosts) what += fmt::format(" {}", host);
+  }
   return what + ": " + flaw;
 }
 

@@ -27,6 +27,7 @@ std::string get(const char (&field)[N]) {
 
 struct Host {
   std::uint64_t cpus[16] = {};
+  std::int32_t number = -1;  // in the order of their first ranks
   int ranks = 0;
   int quota = 0;  // the most CPUs that a rank under a cgroup quota may use at once; 0: no rank is under one
 };
@@ -85,6 +86,8 @@ Result<Group> understand(std::span<const Hello> hellos, int rank, const std::str
     Host &host = hosts[get(hello.host)];
     for (int word = 0; word < 16; ++word) host.cpus[word] |= hello.cpus[word];
     if (get(hello.host) == get(mine.host) && other < static_cast<std::size_t>(rank)) ++group.local_rank;
+    if (host.ranks == 0) host.number = static_cast<std::int32_t>(hosts.size()) - 1;
+    group.host_of_rank.push_back(host.number);
     ++host.ranks;
     int allowed = 0;
     for (const std::uint64_t word : hello.cpus) allowed += std::popcount(word);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/config.h"
 #include "base/result.h"
@@ -31,7 +32,8 @@ struct Group {
   int hosts = 1;
   int local_rank = 0;  // among the ranks of this host
   int local_ranks = 1;
-  int ranks_per_core = 1;  // of the most crowded host, rounded up
+  int ranks_per_core = 1;                  // of the most crowded host, rounded up
+  std::vector<std::int32_t> host_of_rank;  // numbered in the order of their first ranks
   std::string job_key;
 };
 

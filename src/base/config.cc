@@ -173,9 +173,9 @@ const std::vector<Variable> &table() {
       {.name = "TUTTI_PROGRESS",
        .member = &Config::progress,
        .default_text = "call",
-       .words = {"call", "thread"},
+       .words = {"call", "thread", "shared"},
        .help = "call: operations go on while the program is inside of a call; thread: all the time, by a thread with a "
-               "core of its own."},
+               "core of its own, refused where there is none; shared: by a thread on the rank's own CPUs."},
       {.name = "TUTTI_INIT_TIMEOUT",
        .member = &Config::init_timeout_s,
        .default_text = "120",

@@ -24,6 +24,7 @@
 #include "comm/inbox.h"
 #include "comm/operation.h"
 #include "exec/execution.h"
+#include "match/matcher.h"
 #include "mesh/group.h"
 #include "mesh/mesh.h"
 
@@ -33,8 +34,10 @@ namespace tutti::comm {
 struct Setting {
   std::int32_t ranks_per_core = 1;
   bool one_host = true;
+  std::vector<std::int32_t> hosts = {};  // of each rank of the world, as collectives::Parameters has it
   collectives::Overrides overrides;
   std::uint32_t window_bytes = 256 * 1024;
+  match::Options point_to_point;
 };
 
 // Which communicator it is: its number in messages, and how many there were of that number before, equal on all ranks.
@@ -72,6 +75,12 @@ class Communicator {
   // Of an operation that is done: how it ended. It is the communicator's again.
   Result<> finish(Operation &operation);
 
+  // Starts a send or a receive, which has to stay where it is until it is done. Ranks and tag are checked.
+  Result<> send(match::SendOperation &send);
+  Result<> receive(match::ReceiveOperation &receive);
+  // What a receive would match now.
+  Result<std::optional<match::Status>> probe(std::int32_t source, std::int32_t tag);
+
   // Gives a message of this communicator to its call, or keeps it for a call to come.
   void deliver(const mesh::Record &record);
   // A message that came before this communicator was there, and that the mesh has back.
@@ -83,15 +92,18 @@ class Communicator {
     if (windows_.due()) [[unlikely]]
       windows_.retry();
     if (!waiting_.empty()) retry_waiting();
+    if (matcher_ != nullptr) matcher_->retry();
     if (!notices_.empty()) [[unlikely]]
       flush_notices();
   }
-  bool waits_for_grant() const { return !waiting_.empty() || windows_.due() || !notices_.empty(); }
+  bool waits_for_grant() const {
+    return !waiting_.empty() || windows_.due() || !notices_.empty() || (matcher_ != nullptr && matcher_->due());
+  }
+  // Whether an operation is under way.
+  bool running() const { return oldest_ != next_call_ || (matcher_ != nullptr && !matcher_->idle()); }
   // Whether anything is left for retry() or to wait for.
-  bool busy() const { return oldest_ != next_call_ || waits_for_grant(); }
+  bool busy() const { return running() || waits_for_grant(); }
   bool listed = false;  // by the engine, among those that are busy
-
-  bool running() const { return oldest_ != next_call_; }
 
   // Messages delivered so far: whether anything comes.
   std::uint64_t deliveries() const { return deliveries_; }
@@ -108,6 +120,7 @@ class Communicator {
   std::string describe_wait(const Operation &operation, std::int64_t seconds) const;
 
  private:
+  match::Matcher &matcher();
   Result<Entry *> entry_for(const Shape &shape);
   Operation &take(Entry &entry);
   Operation *find(std::uint32_t call) const {
@@ -134,6 +147,8 @@ class Communicator {
   const int rank_;
   const Identity identity_;
   const Setting setting_;
+  const std::vector<std::int32_t> hosts_;  // of each rank of this communicator
+  const std::int32_t host_count_;
   std::uint32_t next_call_ = 0;
   exec::Windows windows_;  // of the operations: before them
   Pool pool_;              // of the operations and the inbox: before them
@@ -150,7 +165,9 @@ class Communicator {
   std::vector<Operation *> running_;
   std::uint32_t oldest_ = 0;  // the first that is not done, or next_call_
   std::vector<Operation *> waiting_;
+  std::size_t next_retry_ = 0;  // in it
   Inbox inbox_{pool_};
+  std::unique_ptr<match::Matcher> matcher_;  // from the first message on
   std::uint64_t deliveries_ = 0;
   std::optional<Error> failure_;
   struct Notice {

@@ -416,12 +416,12 @@ void Mesh::flush(std::int64_t timeout_ns) {
   const auto send_queue_empty = [](const std::unique_ptr<Peer> &peer) {
     return !peer || peer->broken || peer->posted == peer->completed;
   };
-  for (std::unique_ptr<Peer> &peer : peers_) {
-    if (send_queue_empty(peer) || peer->unsignalled == 0) continue;
-    while (!room_to_post(*peer) && !peer->broken && now_ns() < until) poll_and_drop();
-    if (room_to_post(*peer)) write_grants(*peer, true);
+  // What still comes meanwhile may make grants due, which are written without a signal: so more than once.
+  while (!std::ranges::all_of(peers_, send_queue_empty) && now_ns() < until) {
+    for (std::unique_ptr<Peer> &peer : peers_)
+      if (!send_queue_empty(peer) && peer->unsignalled != 0 && room_to_post(*peer)) write_grants(*peer, true);
+    poll_and_drop();
   }
-  while (!std::ranges::all_of(peers_, send_queue_empty) && now_ns() < until) poll_and_drop();
 }
 
 void Mesh::poll_and_drop() {

@@ -57,6 +57,7 @@ TEST(Group, RanksAreNumberedWithinTheirHost) {
   EXPECT_EQ(group->hosts, 2);
   EXPECT_EQ(group->local_rank, 1);
   EXPECT_EQ(group->local_ranks, 2);
+  EXPECT_EQ(group->host_of_rank, (std::vector<std::int32_t>{0, 1, 0, 1}));
 }
 
 TEST(Group, TheBootstrapsKeyComesBeforeRankZeros) {

@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "collectives/form.h"
+#include "collectives/hosts.h"
 #include "support/collective_model.h"
+#include "support/layouts.h"
 
 namespace tutti::collectives {
 namespace {
@@ -229,22 +231,27 @@ struct Case {
 
 // Runs `check` for every algorithm, or those of one collective, with ranks and counts around which block sizes change.
 template <class T, class Check>
-void for_each_case(const std::function<bool(const Algorithm &)> &wanted, const Check &check) {
+void for_each_case(const std::function<bool(const Algorithm &, const Parameters &)> &wanted, const Check &check) {
   std::mt19937 random(20240607);
   for (const Algorithm &algorithm : algorithms()) {
-    if (!wanted(algorithm)) continue;
     for (const std::int32_t ranks : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 17, 31})
       for (const std::size_t count : {0, 1, ranks - 1, ranks, ranks + 1, 100})
         for (const std::int32_t radix : algorithm.radices)
           for (const bool in_place : {false, true}) {
+            const std::vector<test::Layout> layouts =
+                algorithm.by_host ? test::layouts(ranks) : std::vector<test::Layout>{{"unknown", {}}};
+            const test::Layout &layout = layouts[random() % layouts.size()];
             const Parameters parameters{.collective = algorithm.collective,
                                         .ranks = ranks,
                                         .root = std::int32_t(random() % ranks),
                                         .in_place = in_place,
-                                        .radix = radix};
-            SCOPED_TRACE(testing::Message() << collective_name(algorithm.collective) << ' ' << algorithm.name << ", "
-                                            << ranks << " ranks, root " << parameters.root << ", count " << count
-                                            << (in_place ? ", in place" : ""));
+                                        .radix = radix,
+                                        .hosts = layout.hosts};
+            if (!wanted(algorithm, parameters)) continue;
+            SCOPED_TRACE(testing::Message()
+                         << collective_name(algorithm.collective) << ' ' << algorithm.name << ", " << ranks
+                         << " ranks, hosts " << layout.name << ", root " << parameters.root << ", radix " << radix
+                         << ", count " << count << (in_place ? ", in place" : ""));
             test::Problem problem{.collective = algorithm.collective,
                                   .ranks = ranks,
                                   .root = parameters.root,
@@ -265,7 +272,9 @@ void for_each_case(const std::function<bool(const Algorithm &)> &wanted, const C
   }
 }
 
-bool not_a_barrier(const Algorithm &algorithm) { return algorithm.collective != Collective::barrier; }
+bool not_a_barrier(const Algorithm &algorithm, const Parameters &) {
+  return algorithm.collective != Collective::barrier;
+}
 
 TEST(ScheduleData, EveryCollectiveDoesWhatItsNameSaysAndLeavesTheInputAlone) {
   for_each_case<std::uint64_t>(not_a_barrier, [](const Case<std::uint64_t> &one) {
@@ -277,7 +286,9 @@ TEST(ScheduleData, EveryCollectiveDoesWhatItsNameSaysAndLeavesTheInputAlone) {
 }
 
 TEST(ScheduleData, AllreduceOfFloatsHasTheSameBitsOnAllRanks) {
-  const auto allreduce = [](const Algorithm &algorithm) { return algorithm.collective == Collective::allreduce; };
+  const auto allreduce = [](const Algorithm &algorithm, const Parameters &) {
+    return algorithm.collective == Collective::allreduce;
+  };
   for_each_case<float>(allreduce, [](const Case<float> &one) {
     std::vector<float> first(one.problem.count);
     one.interpreter.results([&](std::int32_t rank, std::int32_t block, std::size_t i, float value) {
@@ -294,8 +305,8 @@ TEST(ScheduleData, AllreduceOfFloatsHasTheSameBitsOnAllRanks) {
 }
 
 TEST(ScheduleData, AlgorithmsThatKeepRankOrderServeOperatorsThatDoNotCommute) {
-  const auto ordered = [](const Algorithm &algorithm) {
-    return algorithm.keeps_rank_order && algorithm.collective != Collective::barrier;
+  const auto ordered = [](const Algorithm &algorithm, const Parameters &parameters) {
+    return keeps_rank_order(algorithm, parameters) && algorithm.collective != Collective::barrier;
   };
   for_each_case<Affine>(ordered, [](const Case<Affine> &one) {
     one.interpreter.results([&](std::int32_t rank, std::int32_t block, std::size_t i, const Affine &value) {
@@ -310,6 +321,18 @@ std::int32_t ceil_log(std::int32_t ranks, std::int32_t radix) {
   return digits;
 }
 
+std::int32_t promised_by_host(const Algorithm &algorithm, const Parameters &parameters) {
+  const Hosts hosts(parameters);
+  std::size_t most = 1;
+  for (std::int32_t host = 0; host < hosts.count(); ++host) most = std::max(most, hosts.members(host).size());
+  const std::int32_t across = ceil_log(hosts.count(), parameters.radix);
+  if (algorithm.collective == Collective::broadcast || algorithm.collective == Collective::reduce)
+    return across + ceil_log(std::int32_t(most), parameters.radix);
+  const std::int32_t inside = most > 1 ? 2 : 0;
+  if (algorithm.name == "leaders") return inside + ceil_log(hosts.count(), 2) + 2;  // as recursive_multiplying
+  return inside + (algorithm.collective == Collective::allreduce ? 2 : 1) * across;
+}
+
 // The rounds that docs/SCHEDULES.md promises.
 std::int32_t promised_rounds(const Algorithm &algorithm, const Parameters &parameters) {
   const std::int32_t ranks = parameters.ranks, log2 = ceil_log(ranks, 2);
@@ -319,7 +342,11 @@ std::int32_t promised_rounds(const Algorithm &algorithm, const Parameters &param
   if (algorithm.name == "recursive_doubling") return (1 << log2) == ranks ? log2 : log2 - 1 + 2;
   if (algorithm.name == "recursive_multiplying") return ceil_log(ranks, 2) + 2;  // of any p, with any radix
   if (algorithm.name == "ring") return (allreduce ? 2 : 1) * (ranks - 1);
-  if (algorithm.name == "circulant") return (allreduce ? 2 : 1) * log2;
+  if (algorithm.name == "circulant" &&
+      (algorithm.collective == Collective::broadcast || algorithm.collective == Collective::reduce))
+    return ranks > 1 ? parameters.radix - 1 + log2 : 0;
+  if (algorithm.name == "circulant") return (allreduce ? 2 : 1) * log_radix;
+  if (algorithm.by_host) return promised_by_host(algorithm, parameters);
   if (algorithm.name == "scatter_allgather") return 2 * log2;
   if (algorithm.name == "scatter_gather") return log2 + 1;
   if (algorithm.name == "knomial" || algorithm.name == "dissemination" || algorithm.name == "bruck") return log_radix;
@@ -336,7 +363,7 @@ std::int32_t promised_rounds(const Algorithm &algorithm, const Parameters &param
 }
 
 TEST(ScheduleData, TakesNoMoreRoundsThanPromised) {
-  for_each_case<Depth>([](const Algorithm &) { return true; },
+  for_each_case<Depth>([](const Algorithm &, const Parameters &) { return true; },
                        [](const Case<Depth> &one) {
                          std::int32_t rounds = 0;
                          one.interpreter.results([&](std::int32_t, std::int32_t, std::size_t, const Depth &depth) {

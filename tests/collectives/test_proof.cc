@@ -3,11 +3,14 @@
 // Every algorithm that there is, proved for every number of ranks, root, radix and mode that it supports.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
 #include "collectives/form.h"
+#include "collectives/hosts.h"
 #include "collectives/verify/verify.h"
+#include "support/layouts.h"
 
 namespace tutti::collectives {
 namespace {
@@ -22,6 +25,7 @@ bool is_prime(std::int32_t number) {
 // once, as an allreduce.
 std::int32_t most_ranks(const Algorithm &algorithm) {
   if (algorithm.name == "direct") return 131;
+  if (algorithm.by_host) return 131;  // here every rank is a host by itself: what other layouts do is proved below
   return algorithm.name == "ring" && algorithm.collective != Collective::allreduce ? 512 : 1024;
 }
 
@@ -36,6 +40,8 @@ std::vector<std::int32_t> rank_counts(const Algorithm &algorithm) {
 // All up to 64 ranks; above, the ends, the middle, and one on either side of each.
 std::vector<std::int32_t> roots(const Algorithm &algorithm, std::int32_t ranks) {
   if (!form_of(algorithm.collective).rooted) return {0};
+  // Pipelines of many blocks, which count ranks from the root.
+  if (algorithm.name == "circulant" && ranks > 8) return {0, ranks / 2, ranks - 1};
   if (ranks > 64) return {0, 1, ranks / 2 - 1, ranks / 2, ranks / 2 + 1, ranks - 2, ranks - 1};
   std::vector<std::int32_t> all;
   for (std::int32_t root = 0; root < ranks; ++root) all.push_back(root);
@@ -65,6 +71,102 @@ TEST_P(Proof, HoldsForEveryNumberOfRanksRootRadixAndMode) {
         }
   // Direct, the narrowest, serves 64 ranks.
   EXPECT_GE(proofs, 2 * 64);
+}
+
+std::vector<Algorithm> those_by_host() {
+  std::vector<Algorithm> rows;
+  for (const Algorithm &algorithm : algorithms())
+    if (algorithm.by_host) rows.push_back(algorithm);
+  return rows;
+}
+
+class ProofByHost : public testing::TestWithParam<Algorithm> {};
+
+TEST_P(ProofByHost, HoldsForEveryLayout) {
+  const Algorithm &algorithm = GetParam();
+  for (const std::int32_t ranks : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 17, 21, 24, 27, 32, 37, 64, 96})
+    for (const test::Layout &layout : test::layouts(ranks))
+      for (const std::int32_t radix : algorithm.radices)
+        for (const std::int32_t root : roots(algorithm, ranks <= 17 || ranks > 64 ? ranks : 65)) {
+          if (root >= ranks) continue;
+          for (const bool in_place : {false, true}) {
+            const Parameters parameters{.collective = algorithm.collective,
+                                        .ranks = ranks,
+                                        .root = root,
+                                        .in_place = in_place,
+                                        .radix = radix,
+                                        .hosts = layout.hosts};
+            ASSERT_TRUE(algorithm.supports(parameters));
+            ASSERT_EQ(verify::verify(algorithm, parameters), "") << layout.name;
+          }
+        }
+}
+
+INSTANTIATE_TEST_SUITE_P(Schedules, ProofByHost, testing::ValuesIn(those_by_host()), name_of);
+
+// Blocks that each host sends to others, and that it gets from them; and those of the whole vector.
+struct Crossing {
+  std::map<std::int32_t, std::uint64_t> out, in;
+  std::uint64_t vector = 0;
+};
+Crossing crossing(const Algorithm &algorithm, Parameters parameters) {
+  Crossing all;
+  for (parameters.rank = 0; parameters.rank < parameters.ranks; ++parameters.rank) {
+    const Schedule schedule = algorithm.build(parameters);
+    all.vector = schedule.blocks;
+    for (const Step &step : schedule.steps) {
+      if (step.kind != Step::Kind::send) continue;
+      const std::int32_t from = parameters.hosts[parameters.rank], to = parameters.hosts[step.peer];
+      if (from != to) all.out[from] += step.source.blocks, all.in[to] += step.source.blocks;
+    }
+  }
+  return all;
+}
+
+TEST(ByHost, LanesCrossHostsWithTheVolumeOfOneRankAHost) {
+  for (std::int32_t ranks = 2; ranks <= 40; ++ranks)
+    for (const test::Layout &layout : test::layouts(ranks)) {
+      const auto hosts = std::uint64_t(count_hosts(layout.hosts));
+      if (hosts < 2) continue;
+      for (const std::int32_t radix : {2, 4}) {
+        const Crossing all = crossing(*find_algorithm(Collective::allreduce, "hierarchical"),
+                                      {.ranks = ranks, .radix = radix, .hosts = layout.hosts});
+        for (const auto *side : {&all.out, &all.in})
+          for (const auto &[host, blocks] : *side)
+            ASSERT_EQ(blocks * hosts, 2 * (hosts - 1) * all.vector) << layout.name << ", host " << host;
+      }
+    }
+}
+
+TEST(ByHost, TreesBringEachHostTheVectorOnce) {
+  for (const Collective collective : {Collective::broadcast, Collective::reduce})
+    for (std::int32_t ranks = 2; ranks <= 40; ++ranks)
+      for (const test::Layout &layout : test::layouts(ranks)) {
+        if (layout.hosts.empty()) continue;
+        const std::int32_t root = ranks * 2 / 3, home = layout.hosts[root];
+        const Crossing all =
+            crossing(*find_algorithm(collective, "hierarchical"),
+                     {.collective = collective, .ranks = ranks, .root = root, .radix = 2, .hosts = layout.hosts});
+        const auto &side = collective == Collective::broadcast ? all.in : all.out;
+        EXPECT_EQ(side.size() + 1, std::size_t(count_hosts(layout.hosts)));
+        for (const auto &[host, blocks] : side) {
+          ASSERT_NE(host, home);
+          ASSERT_EQ(blocks, all.vector) << layout.name << ", host " << host;
+        }
+      }
+}
+
+TEST(ByHost, RankOrderIsKeptWhereTheRanksOfAHostFollowOneAnother) {
+  const Algorithm &leaders = *find_algorithm(Collective::allreduce, "leaders");
+  const std::vector<std::int32_t> runs = {5, 5, 5, 2, 9, 9}, mixed = {0, 1, 0, 1}, back = {0, 0, 1, 1, 0};
+  EXPECT_TRUE(keeps_rank_order(leaders, {.ranks = 6, .hosts = runs}));
+  EXPECT_TRUE(keeps_rank_order(leaders, {.ranks = 6}));
+  EXPECT_FALSE(keeps_rank_order(leaders, {.ranks = 4, .hosts = mixed}));
+  EXPECT_FALSE(keeps_rank_order(leaders, {.ranks = 5, .hosts = back}));
+  // And it is true that it does not.
+  Algorithm claims = leaders;
+  claims.order_needs_runs = false;
+  EXPECT_NE(verify::verify(claims, {.ranks = 4, .hosts = mixed}).find("out of rank order"), std::string::npos);
 }
 
 INSTANTIATE_TEST_SUITE_P(Schedules, Proof, testing::ValuesIn(algorithms()), name_of);

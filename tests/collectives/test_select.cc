@@ -2,13 +2,23 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 
+#include "collectives/hosts.h"
 #include "collectives/select.h"
 
 namespace tutti::collectives {
 namespace {
+
+// So many consecutive ranks on each host; what is returned lives on.
+std::span<const std::int32_t> hosts(std::int32_t ranks, std::int32_t per_host) {
+  static std::map<std::pair<std::int32_t, std::int32_t>, std::vector<std::int32_t>> known;
+  std::vector<std::int32_t> &layout = known[{ranks, per_host}];
+  for (auto rank = std::int32_t(layout.size()); rank < ranks; ++rank) layout.push_back(rank / per_host);
+  return layout;
+}
 
 // Situations on both sides of every bound in the table, so that each region of it is visited.
 std::vector<Situation> situations() {
@@ -28,7 +38,13 @@ std::vector<Situation> situations() {
     for (const std::int32_t r : ranks)
       for (const std::int32_t c : per_core)
         for (const std::uint64_t b : bytes)
-          all.push_back({.collective = Collective(collective), .ranks = r, .ranks_per_core = c, .bytes = b});
+          for (const std::int32_t per_host : {1, 2})
+            all.push_back({.collective = Collective(collective),
+                           .ranks = r,
+                           .ranks_per_core = c,
+                           .bytes = b,
+                           .hosts = hosts(r, per_host),
+                           .host_count = count_hosts(hosts(r, per_host))});
   return all;
 }
 
@@ -82,10 +98,10 @@ TEST(Selection, AnOverrideThatCannotRunIsAnErrorThatNamesWhatCan) {
   const Result<Choice> refused = select({.ranks = 65, .bytes = 1 << 20}, direct);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::config);
-  EXPECT_EQ(
-      refused.error().text,
-      "TUTTI_ALGO=allreduce:direct cannot run for 65 ranks; recursive_doubling, recursive_multiplying, ring, circulant "
-      "can");
+  EXPECT_EQ(refused.error().text,
+            "TUTTI_ALGO=allreduce:direct cannot run for 65 ranks; recursive_doubling, recursive_multiplying, ring, "
+            "circulant, "
+            "hierarchical, leaders can");
   EXPECT_TRUE(select({.collective = Collective::broadcast, .ranks = 65}, direct)) << "the other collective is free";
 }
 
@@ -101,8 +117,33 @@ TEST(Selection, WhatDoesNotCommuteGetsAnAlgorithmThatKeepsRankOrder) {
   EXPECT_EQ(
       refused.error().text,
       "TUTTI_ALGO=allreduce:ring does not keep rank order, which this operator needs; direct, recursive_doubling, "
-      "recursive_multiplying can");
+      "recursive_multiplying, leaders can");
   EXPECT_TRUE(select({.collective = Collective::barrier, .ranks = 8, .ordered = false}, {}));
+}
+
+TEST(Selection, WhereRanksShareSeveralHostsTheVectorCrossesOnce) {
+  const auto chosen = [](std::int32_t ranks, std::int32_t per_host, std::uint64_t bytes) {
+    return select({.ranks = ranks,
+                   .bytes = bytes,
+                   .hosts = hosts(ranks, per_host),
+                   .host_count = count_hosts(hosts(ranks, per_host))},
+                  {})
+        ->algorithm->name;
+  };
+  EXPECT_EQ(chosen(4, 2, 1 << 20), "hierarchical");
+  EXPECT_EQ(chosen(64, 8, 1 << 20), "hierarchical");
+  EXPECT_EQ(chosen(64, 8, 8), "leaders");
+  EXPECT_NE(chosen(64, 64, 1 << 20), "hierarchical") << "one host";
+  EXPECT_NE(chosen(64, 1, 1 << 20), "hierarchical") << "a rank a host";
+}
+
+TEST(Selection, ByHostRankOrderDependsOnTheLayout) {
+  const std::vector<std::int32_t> mixed = {0, 1, 0, 1, 0, 1, 0, 1, 0, 1};
+  Situation situation{.ranks = 10, .bytes = 8, .ordered = true, .hosts = mixed, .host_count = 2};
+  EXPECT_NE(select(situation, {})->algorithm->name, "leaders");
+  EXPECT_FALSE(select(situation, *parse_overrides("allreduce:leaders")));
+  situation.hosts = hosts(10, 5);
+  EXPECT_EQ(select(situation, {})->algorithm->name, "leaders");
 }
 
 TEST(Selection, AnOverrideThatIsTheTablesChoiceKeepsItsRadix) {
@@ -133,7 +174,8 @@ TEST(Overrides, ErrorsNameTheUnknownPartAndWhatExists) {
       "reduce_scatter_block, reduce_scatter, allgather, allgatherv, gather, gatherv, scatter, scatterv, alltoall, "
       "alltoallv, scan, exscan");
   EXPECT_EQ(text("broadcast:ring"),
-            "TUTTI_ALGO: broadcast has no algorithm 'ring'; it has knomial, scatter_allgather, chain");
+            "TUTTI_ALGO: broadcast has no algorithm 'ring'; it has knomial, scatter_allgather, chain, circulant, "
+            "hierarchical");
   EXPECT_EQ(text("allreduce:ring,allreduce:direct"), "TUTTI_ALGO names allreduce twice; give it one algorithm");
   EXPECT_EQ(text("allreduce:ring,"), "TUTTI_ALGO: '' is not COLLECTIVE:ALGORITHM, as in allreduce:ring");
   EXPECT_EQ(parse_overrides("x").error().code, Code::config);

@@ -330,7 +330,10 @@ TEST(Verifier, RefusesEverySingleStepFaultOfEveryAlgorithm) {
   int refused = 0;
   for (const Algorithm &algorithm : algorithms())
     for (std::int32_t ranks = 2; ranks <= 9; ++ranks) {
-      const Parameters parameters{.collective = algorithm.collective, .ranks = ranks, .root = ranks / 2};
+      std::vector<std::int32_t> hosts;
+      for (std::int32_t rank = 0; algorithm.by_host && rank < ranks; ++rank) hosts.push_back(rank / 3);
+      const Parameters parameters{
+          .collective = algorithm.collective, .ranks = ranks, .root = ranks / 2, .hosts = hosts};
       const Schedules right = build_all(algorithm, parameters);
       for (std::size_t rank = 0; rank < right.size(); ++rank)
         for (std::size_t index = 0; index < right[rank].steps.size(); ++index)

@@ -8,6 +8,7 @@
 
 #include "collectives/form.h"
 #include "support/collective_call.h"
+#include "support/layouts.h"
 #include "support/world_of_threads.h"
 
 namespace tutti::test {
@@ -110,6 +111,95 @@ TEST_P(EveryAlgorithm, case_46_GivesTheRightResultForEveryCountAndTouchesNothing
     for (auto &rank : *world) rank->engine().mesh().check();
     if (testing::Test::HasFatalFailure()) return;
   }
+}
+
+// No override: what is selected for small and for large vectors, too.
+TEST(ByHost, EveryAlgorithmGivesTheRightResultForEveryLayout) {
+  for (const int ranks : {4, 7, 10})
+    for (const Layout &layout : layouts(ranks))
+      for (const collectives::Algorithm &algorithm : collectives::algorithms()) {
+        if (!algorithm.by_host || algorithm.collective == collectives::Collective::barrier) continue;
+        const std::string choice =
+            fmt::format("{}:{}", collectives::collective_name(algorithm.collective), algorithm.name);
+        // Leaders are the table's choice for few bytes; so the other algorithm's turn is that of no override.
+        const bool free = algorithm.collective == collectives::Collective::allreduce && algorithm.name == "leaders";
+        SCOPED_TRACE(testing::Message() << (free ? "chosen" : choice) << ", hosts " << layout.name);
+        auto world = bring_up(ranks, [&](int) {
+          RankSetup setup = with_algorithm(free ? "" : choice);
+          setup.hosts = layout.hosts;
+          return setup;
+        });
+        ASSERT_TRUE(world) << world.error().text;
+        on_each(*world, [&](Rank &rank) {
+          for (const std::size_t count : {1, ranks + 1, 20'000})
+            for (const bool in_place : {false, true})
+              check(rank, {.collective = algorithm.collective,
+                           .ranks = ranks,
+                           .root = algorithm.collective == collectives::Collective::allreduce ? 0 : ranks / 2,
+                           .count = count,
+                           .in_place = in_place,
+                           .give = element,
+                           .fold = sum_of_elements});
+        });
+        if (testing::Test::HasFatalFailure()) return;
+      }
+}
+
+TEST(ByHost, WhereSeveralRanksShareHostsEachLaneHasItsOwnLinks) {
+  auto world = bring_up(4, [&](int) {
+    RankSetup setup = with_algorithm("");
+    setup.hosts = {0, 0, 1, 1};
+    return setup;
+  });
+  ASSERT_TRUE(world) << world.error().text;
+  on_each(*world, [&](Rank &rank) {
+    check(rank, {.collective = collectives::Collective::allreduce,
+                 .ranks = 4,
+                 .count = 20'000,
+                 .give = element,
+                 .fold = sum_of_elements});
+  });
+  for (auto &rank : *world)
+    for (const mesh::LinkView &link : rank->engine().mesh().view_links()) {
+      const bool of_host = link.peer / 2 == rank->rank() / 2, of_lane = link.peer % 2 == rank->rank() % 2;
+      EXPECT_EQ(link.sent > 0, of_host || of_lane) << rank->rank() << " to " << link.peer;
+    }
+}
+
+TEST(ByHost, ACommunicatorOfSomeRanksKnowsWhereTheseAre) {
+  auto world = bring_up(6, [&](int) {
+    RankSetup setup = with_algorithm("");
+    setup.hosts = {0, 1, 0, 1, 2, 2};
+    return setup;
+  });
+  ASSERT_TRUE(world) << world.error().text;
+  const std::vector<std::int32_t> members = {0, 2, 1, 3};  // two hosts of two
+  on_each(*world, [&](Rank &rank) {
+    if (rank.rank() > 3) return;
+    comm::Engine &engine = rank.engine();
+    comm::Communicator some(engine.mesh(), mesh::Group::of(members, 6), {.id = 1}, rank.communicator().setting());
+    engine.add(some);
+    const Problem problem = {.collective = collectives::Collective::allreduce,
+                             .ranks = 4,
+                             .count = 20'000,
+                             .give = element,
+                             .fold = sum_of_elements};
+    ModelCall call(problem, some.rank(), reduce::Type::int64, reduce::Op::sum, put);
+    comm::Lock none;
+    const Result<> result = engine.run(some, call.call(), none);
+    EXPECT_TRUE(result) << result.error().text;
+    EXPECT_EQ(call.flaw(), "");
+    engine.remove(some);
+  });
+  const auto sent = [&](std::size_t from, int to) {
+    for (const mesh::LinkView &link : (*world)[from]->engine().mesh().view_links())
+      if (link.peer == to) return link.sent;
+    return 0U;
+  };
+  EXPECT_GT(sent(0, 2), 0U) << "of its host";
+  EXPECT_GT(sent(0, 1), 0U) << "of its lane";
+  EXPECT_EQ(sent(0, 3), 0U);
+  EXPECT_EQ(sent(1, 2), 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, EveryAlgorithm, testing::Values(1, 2, 3, 4, 5, 7, 8, 16, 32));

@@ -23,7 +23,8 @@ struct RankSetup {
   Config config;
   softdev::Options device;
   const topology::Topology *topology = nullptr;
-  int numa_node = -1;  // where the rank runs, for memory of the software device
+  int numa_node = -1;                    // where the rank runs, for memory of the software device
+  std::vector<std::int32_t> hosts = {};  // of each rank, as far as algorithms are concerned
 };
 
 inline Config default_config() { return *read_config({}, nullptr); }
@@ -61,6 +62,7 @@ class Rank {
   Result<> connect(const std::vector<std::byte> &announcements, control::Control *control = nullptr) {
     TUTTI_TRY(auto mesh, bringup_->connect(announcements));
     comm::Setting setting = {.window_bytes = static_cast<std::uint32_t>(setup_.config.early_bytes)};
+    setting.hosts = setup_.hosts;
     TUTTI_TRY(setting.overrides, collectives::parse_overrides(setup_.config.algo));
     TUTTI_TRY(engine_, comm::Engine::create(std::move(mesh), control, comm::wait_policy(2, setup_.config)));
     communicator_ = std::make_unique<comm::Communicator>(engine_->mesh(), setting);

@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "collectives/form.h"
+#include "collectives/hosts.h"
 #include "collectives/select.h"
 #include "collectives/verify/verify.h"
+#include "tutti-sched/cost.h"
 #include "tutti-sched/drawing.h"
 
 namespace {
@@ -22,9 +24,17 @@ using tutti::sched::drawing;
 struct Options {
   std::string collective = "allreduce", algorithm;
   std::int32_t ranks = 4, to_ranks = 0, rank = -1, root = 0, radix = 0, ranks_per_core = 1;
+  std::int32_t ranks_per_host = 1;
+  std::vector<std::int32_t> hosts = {};  // that follows from it
   std::uint64_t bytes = 8;
   bool in_place = false;
 
+  // Hosts of so many ranks that follow one another.
+  void lay_out() {
+    hosts.clear();
+    for (std::int32_t number = 0; ranks_per_host > 1 && number < ranks; ++number)
+      hosts.push_back(number / ranks_per_host);
+  }
   Collective which() const {
     Collective found = Collective::allreduce;
     find_collective(collective, found);  // checked when it was read
@@ -51,7 +61,8 @@ Parameters parameters_of(const Options &options, const Algorithm &algorithm) {
           .ranks = options.ranks,
           .root = options.root,
           .in_place = options.in_place,
-          .radix = options.radix != 0 ? options.radix : algorithm.radices.front()};
+          .radix = options.radix != 0 ? options.radix : algorithm.radices.front(),
+          .hosts = options.hosts};
 }
 
 int list() {
@@ -69,12 +80,29 @@ int list() {
   return 0;
 }
 
+int cost(const Options &options, tutti::sched::CostQuestion question) {
+  question.collective = options.which();
+  question.algorithm = options.algorithm;
+  question.ranks = options.ranks;
+  question.root = options.root;
+  question.in_place = options.in_place;
+  question.radix = options.radix;
+  question.bytes = options.bytes;
+  question.ranks_per_host = options.ranks_per_host;
+  const tutti::Result<std::string> text = tutti::sched::cost_text(question);
+  if (!text) return refuse(text.error().text);
+  fmt::print("{}", *text);
+  return 0;
+}
+
 int choose(const Options &options) {
   // Without an override nothing is refused.
   const Choice choice = *select({.collective = options.which(),
                                  .ranks = options.ranks,
                                  .ranks_per_core = options.ranks_per_core,
-                                 .bytes = options.bytes},
+                                 .bytes = options.bytes,
+                                 .hosts = options.hosts,
+                                 .host_count = count_hosts(options.hosts)},
                                 {});
   fmt::print("{}{}\n", choice.algorithm->name, choice.radix != 0 ? fmt::format(" radix {}", choice.radix) : "");
   return 0;
@@ -122,6 +150,7 @@ int draw(const Options &options) {
 void prove_one(const Options &options, std::int32_t last, const Algorithm &row, int &flaws, int &all_proofs) {
   int proofs = 0;
   for (Options at = options; at.ranks <= last; ++at.ranks) {
+    at.lay_out();
     const Parameters parameters = parameters_of(at, row);
     if (parameters.root >= parameters.ranks || !row.supports(parameters)) continue;
     const std::string flaw = verify::verify(row, parameters);
@@ -169,10 +198,15 @@ int verify_all(const Options &options) {
   return flaws == 0 ? 0 : 1;
 }
 
-void add_parameters(CLI::App &command, Options &options) {
-  command.add_option("-n,--ranks", options.ranks, "number of ranks")->check(CLI::Range(1, 4096))->capture_default_str();
+void add_parameters(CLI::App &command, Options &options, std::int32_t most_ranks = 4096) {
+  command.add_option("-n,--ranks", options.ranks, "number of ranks")
+      ->check(CLI::Range(1, most_ranks))
+      ->capture_default_str();
   command.add_option("--root", options.root, "root, of collectives that have one")->check(CLI::NonNegativeNumber);
-  command.add_option("--radix", options.radix, "radix, of algorithms that have one")->check(CLI::Range(2, 4096));
+  command.add_option("--radix", options.radix, "radix, of algorithms that have one")->check(CLI::Range(2, most_ranks));
+  command.add_option("--ranks-per-host", options.ranks_per_host, "consecutive ranks that share a host")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   command.add_flag("--in-place", options.in_place, "input and output are one buffer");
 }
 
@@ -181,6 +215,32 @@ void add_collective(CLI::App &command, Options &options) {
   for (int number = 0; number < kCollectives; ++number)
     names.emplace_back(collective_name(static_cast<Collective>(number)));
   command.add_option("collective", options.collective, collective_names())->required()->check(CLI::IsMember(names));
+}
+
+CLI::App *add_cost(CLI::App &app, Options &options, tutti::sched::CostQuestion &question) {
+  CLI::App *command = app.add_subcommand("cost", "modelled time and volume, beside the lower bound");
+  add_collective(*command, options);
+  command->add_option("algorithm", options.algorithm, "its name; all if left out");
+  add_parameters(*command, options, 1 << 20);
+  const auto number = [&](const char *name, double &value, const char *text, const CLI::Validator &valid) {
+    command->add_option(name, value, text)->check(valid)->capture_default_str();
+  };
+  command->add_option("-b,--bytes", options.bytes, "of the whole vector, all ranks' blocks of it")
+      ->transform(CLI::AsSizeValue(false));
+  command->add_option("--element", question.element_bytes, "bytes of an element")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  number("--latency", question.latency_us, "us from the post of a small message to its arrival",
+         CLI::NonNegativeNumber);
+  number("--gap", question.gap_us, "us between two messages of a port", CLI::NonNegativeNumber);
+  number("--bandwidth", question.gigabytes_per_s, "GB/s in each direction", CLI::Range(1e-3, 1e6));
+  number("--reduction", question.reduced_gigabytes_per_s, "GB/s that a rank reduces or copies; 0: takes no time",
+         CLI::NonNegativeNumber);
+  number("--host-latency", question.host_latency_us, "the same inside a host", CLI::NonNegativeNumber);
+  number("--host-gap", question.host_gap_us, "the same inside a host", CLI::NonNegativeNumber);
+  number("--host-bandwidth", question.host_gigabytes_per_s, "the same inside a host", CLI::Range(1e-3, 1e6));
+  command->add_option("--json", question.json, "also write the results to this file");
+  return command;
 }
 
 }  // namespace
@@ -194,6 +254,8 @@ int main(int argc, char **argv) {
   CLI::App *choose_command = app.add_subcommand("choose", "the algorithm that the table chooses");
   add_collective(*choose_command, options);
   choose_command->add_option("-n,--ranks", options.ranks, "number of ranks")->check(CLI::Range(1, 1 << 20));
+  choose_command->add_option("--ranks-per-host", options.ranks_per_host, "consecutive ranks that share a host")
+      ->check(CLI::PositiveNumber);
   choose_command->add_option("--ranks-per-core", options.ranks_per_core, "on the most crowded host")
       ->check(CLI::PositiveNumber);
   choose_command->add_option("-b,--bytes", options.bytes, "of the whole vector, all ranks' blocks of it")
@@ -218,8 +280,16 @@ int main(int argc, char **argv) {
   add_parameters(*prove_command, options);
   prove_command->add_option("--to", options.to_ranks, "every number of ranks from --ranks to this")
       ->check(CLI::Range(1, 4096));
-  CLI11_PARSE(app, argc, argv);
+  tutti::sched::CostQuestion question;
+  CLI::App *cost_command = add_cost(app, options, question);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // help
+    return refuse(fmt::format("{}; see tutti-sched --help", error.what()));
+  }
 
+  options.lay_out();
   if (list_command->parsed()) return list();
   if (table_command->parsed()) return fmt::print("{}", selection_text()), 0;
   if (choose_command->parsed()) return choose(options);
@@ -227,5 +297,6 @@ int main(int argc, char **argv) {
   if (options.root >= options.ranks && !prove_command->parsed())
     return refuse(fmt::format("root {} is not one of {} ranks", options.root, options.ranks));
   if (draw_command->parsed()) return draw(options);
+  if (cost_command->parsed()) return cost(options, question);
   return show_command->parsed() ? show(options) : prove(options);
 }

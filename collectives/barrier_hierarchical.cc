@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// By host: the ranks of a host tell its first one, these meet by k-dissemination, and tell the others.
+#include "collectives/algorithms.h"
+#include "collectives/dissemination.h"
+#include "collectives/hosts.h"
+
+namespace tutti::collectives {
+namespace {
+
+Schedule build(const Parameters &parameters) {
+  if (parameters.ranks == 1) return vector_alone(parameters);
+  const Hosts hosts(parameters);
+  const std::vector<std::int32_t> &locals = hosts.members();
+  Builder builder(parameters, 1);
+  const Range output = builder.whole(Buffer::output);
+  Range current = builder.whole(Buffer::input);
+  if (hosts.local() != 0) {
+    builder.send(locals.front(), current);
+    builder.recv(locals.front(), output);
+    return builder.take();
+  }
+  const Range heard = disseminated(builder, -1, dissemination_rounds(hosts.count(), parameters.radix));
+  for (std::size_t local = 1; local < locals.size(); ++local) {
+    builder.recv_reduce(locals[local], Side::right, current, heard);
+    current = heard;
+  }
+  if (hosts.count() > 1) {
+    std::vector<std::int32_t> leaders;
+    for (std::int32_t host = 0; host < hosts.count(); ++host) leaders.push_back(hosts.members(host).front());
+    disseminate(builder, leaders, hosts.mine(), parameters.radix, current);
+  }
+  for (std::size_t local = 1; local < locals.size(); ++local) builder.send(locals[local], output);
+  return builder.take();
+}
+
+std::uint64_t volume(const Parameters &parameters) {
+  const std::int32_t hosts = Hosts(parameters).count();
+  return 2 * std::uint64_t(parameters.ranks - hosts) + dissemination_messages(hosts, parameters.radix);
+}
+
+}  // namespace
+
+Algorithm barrier_hierarchical() {
+  return {.collective = Collective::barrier,
+          .name = "hierarchical",
+          .summary = "2 rounds in each host of N, ceil(log_k N) rounds of k-1 messages across",
+          .source = "folklore; across hosts as dissemination",
+          .keeps_rank_order = false,
+          .radices = {2, 4, 8},
+          .supports = supports_radix,
+          .build = build,
+          .volume_blocks = volume,
+          .by_host = true};
+}
+
+}  // namespace tutti::collectives

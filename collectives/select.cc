@@ -26,11 +26,16 @@ Parameters parameters_of(const Situation &situation, const Choice &choice) {
   return {.collective = situation.collective, .ranks = situation.ranks, .radix = choice.radix};
 }
 
-// The algorithms of a collective, or those of them that can run for so many ranks.
-std::string names_of(Collective collective, std::int32_t ranks = 1) {
+// Whether an algorithm may combine the operands of a call.
+bool keeps_order(const Algorithm &algorithm, bool in_rank_order) {
+  return algorithm.keeps_rank_order || !in_rank_order;
+}
+
+// The algorithms of a collective, or those of them that can run for so many ranks, and in their order.
+std::string names_of(Collective collective, std::int32_t ranks = 1, bool in_rank_order = false) {
   std::string names;
   for (const Algorithm &algorithm : algorithms()) {
-    if (algorithm.collective != collective ||
+    if (algorithm.collective != collective || !keeps_order(algorithm, in_rank_order) ||
         !algorithm.supports({.collective = collective, .ranks = ranks, .radix = algorithm.radices.front()}))
       continue;
     names += fmt::format("{}{}", names.empty() ? "" : ", ", algorithm.name);
@@ -62,6 +67,8 @@ const std::vector<SelectionRow> &selection_table() {
       {allreduce, 3, kAnyRanks, 1, kAnyRanks, 0, 8 * KiB, "recursive_doubling", 0},
       {allreduce, 3, 8, 1, 1, 4 * MiB, kAnyBytes, "ring", 0},
       {allreduce, 3, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "circulant", 0},
+      // Reached where circulant is not allowed: operators that do not commute.
+      {allreduce, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "recursive_doubling", 0},
       {broadcast, 1, 2, 1, kAnyRanks, 0, kAnyBytes, "knomial", 2},
       {broadcast, 3, 8, 1, kAnyRanks, 0, 4 * KiB, "knomial", 8},
       {broadcast, 3, kAnyRanks, 1, kAnyRanks, 0, 16 * KiB, "knomial", 4},
@@ -79,13 +86,16 @@ Result<Choice> select(const Situation &situation, const Overrides &overrides) {
     if (!applies(row, situation)) continue;
     const Algorithm *algorithm = find_algorithm(row.collective, row.algorithm);
     TUTTI_CHECK(algorithm, "the selection table names {}, which does not exist", row.algorithm);
+    if (!forced && !keeps_order(*algorithm, situation.in_rank_order)) continue;
     // A forced algorithm keeps the radix of its own row where it is the table's choice too.
     const Choice choice =
         forced && forced != algorithm ? Choice{forced, forced->radices.front()} : Choice{algorithm, row.radix};
-    if (!choice.algorithm->supports(parameters_of(situation, choice)))
-      return fail(Code::config, "TUTTI_ALGO={}:{} cannot run for {} ranks; {} can",
+    if (!keeps_order(*choice.algorithm, situation.in_rank_order) ||
+        !choice.algorithm->supports(parameters_of(situation, choice)))
+      return fail(Code::config, "TUTTI_ALGO={}:{} cannot run for {} ranks{}; {} can",
                   collective_name(situation.collective), choice.algorithm->name, situation.ranks,
-                  names_of(situation.collective, situation.ranks));
+                  situation.in_rank_order ? " and an operator that does not commute" : "",
+                  names_of(situation.collective, situation.ranks, situation.in_rank_order));
     return choice;
   }
   TUTTI_CHECK(false, "the selection table has no row for {} of {} ranks", collective_name(situation.collective),

@@ -21,6 +21,7 @@ struct Situation {
   std::int32_t ranks_per_core = 1;  // rounded up, the most crowded host's
   std::uint64_t bytes = 0;          // of the whole vector
   bool one_host = true;             // all ranks share a host (software device), else some pairs use the network
+  bool in_rank_order = false;       // the operator does not commute: algorithms that keep the order of ranks only
 };
 
 // A row applies if every bound holds (each inclusive); the first row that applies wins.

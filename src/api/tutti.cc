@@ -8,6 +8,7 @@
 #include "api/describe.h"
 #include "api/handle.h"
 #include "api/last_error.h"
+#include "api/operators.h"
 #include "base/log.h"
 #include "base/version.h"
 #include "bootstrap/callback.h"
@@ -110,19 +111,19 @@ Result<> copy_text(const std::string &text, char *out, std::size_t *bytes, const
 
 // What check_elements() refuses, in a few instructions: every call is asked. Counts that may be too large are looked at
 // again.
-bool plain_elements(tutti_type type, std::size_t count, const void *buffer) {
-  return reduce::type_bytes(type) != 0 && count >> 48 == 0 && (buffer != nullptr || count == 0);
+bool plain_elements(std::size_t element_bytes, std::size_t count, const void *buffer) {
+  return element_bytes != 0 && count >> 48 == 0 && (buffer != nullptr || count == 0);
 }
 
-Result<> check_elements(const char *function, tutti_type type, std::size_t count, const void *buffer,
-                        const char *buffer_name) {
-  const std::size_t bytes = reduce::type_bytes(type);
-  if (bytes == 0)
-    return fail(Code::type, "{}: type {} is unknown; types are TUTTI_INT8 ({}) to TUTTI_DOUBLE ({})", function, type,
-                TUTTI_INT8, TUTTI_DOUBLE);
-  if (count > SIZE_MAX / 2 / bytes)
+Result<> check_elements(const char *function, tutti_type type, std::size_t element_bytes, std::size_t count,
+                        const void *buffer, const char *buffer_name) {
+  TUTTI_TRY(check_type(function, type));
+  if (element_bytes == 0)
+    return fail(Code::type,
+                "{}: TUTTI_OP_ELEMENT has a size with an operator of tutti_op_create only; count TUTTI_BYTE", function);
+  if (count > SIZE_MAX / 2 / element_bytes)
     return fail(Code::argument, "{}: count {} of {} bytes each is more than an address space holds", function, count,
-                bytes);
+                element_bytes);
   if (buffer == nullptr && count != 0)
     return fail(Code::argument, "{}: {} is null and count is {}", function, buffer_name, count);
   return {};
@@ -191,23 +192,56 @@ tutti_result tutti_allreduce(const void *in, void *out, size_t count, tutti_type
     World *world = find_world(comm);
     if (world == nullptr) [[unlikely]]
       return no_comm("tutti_allreduce");
-    if (!plain_elements(type, count, out) || !plain_elements(type, count, in)) [[unlikely]] {
-      TUTTI_TRY(check_elements("tutti_allreduce", type, count, out, "out"));
-      TUTTI_TRY(check_elements("tutti_allreduce", type, count, in, "in"));
+    Operator reduces = {.op = static_cast<reduce::Op>(op), .element_bytes = reduce::type_bytes(type)};
+    if (!reduce::takes_builtin(type, op)) [[unlikely]] {
+      TUTTI_TRY(reduces, find_operator("tutti_allreduce", type, op));
     }
-    if (static_cast<std::uint32_t>(op) >= reduce::kOps) [[unlikely]]
-      return fail(Code::op, "tutti_allreduce: operator {} is unknown; operators are TUTTI_SUM ({}) to TUTTI_MAX ({})",
-                  op, TUTTI_SUM, TUTTI_MAX);
+    const std::size_t bytes = reduces.element_bytes;
+    if (!plain_elements(bytes, count, out) || !plain_elements(bytes, count, in)) [[unlikely]] {
+      TUTTI_TRY(check_elements("tutti_allreduce", type, bytes, count, out, "out"));
+      TUTTI_TRY(check_elements("tutti_allreduce", type, bytes, count, in, "in"));
+    }
     const bool in_place = in == TUTTI_IN_PLACE || in == out;
     const comm::Call call = {.shape = {.collective = collectives::Collective::allreduce,
                                        .type = static_cast<reduce::Type>(type),
-                                       .op = static_cast<reduce::Op>(op),
+                                       .op = reduces.op,
                                        .count = count,
-                                       .in_place = in_place},
+                                       .in_place = in_place,
+                                       .created = reduces.handle,
+                                       .op_element_bytes = reduces.op_element_bytes()},
                              .input = in_place ? out : in,
-                             .output = out};
+                             .output = out,
+                             .created = reduces.created ? &*reduces.created : nullptr};
     const auto lock = world->lock();
     return world->engine().run(world->communicator(), call);
+  });
+}
+
+tutti_result tutti_op_create(tutti_op_function function, int32_t commutative, size_t element_bytes, void *user,
+                             tutti_op *op) noexcept {
+  return guarded([&]() -> Result<> {
+    if (op == nullptr) return fail(Code::argument, "tutti_op_create: op is null");
+    *op = TUTTI_OP_NULL;
+    TUTTI_TRY(*op, create_user_operator(function, commutative != 0, element_bytes, user));
+    return {};
+  });
+}
+
+tutti_result tutti_op_create_premul_sum(const void *factor, tutti_type type, tutti_op *op) noexcept {
+  return guarded([&]() -> Result<> {
+    if (op == nullptr) return fail(Code::argument, "tutti_op_create_premul_sum: op is null");
+    *op = TUTTI_OP_NULL;
+    TUTTI_TRY(*op, create_premul_sum(factor, type));
+    return {};
+  });
+}
+
+tutti_result tutti_op_free(tutti_op *op) noexcept {
+  return guarded([&]() -> Result<> {
+    if (op == nullptr) return fail(Code::argument, "tutti_op_free: op is null");
+    TUTTI_TRY(free_operator(*op));
+    *op = TUTTI_OP_NULL;
+    return {};
   });
 }
 
@@ -216,8 +250,9 @@ tutti_result tutti_broadcast(void *buffer, size_t count, tutti_type type, int32_
     World *world = find_world(comm);
     if (world == nullptr) [[unlikely]]
       return no_comm("tutti_broadcast");
-    if (!plain_elements(type, count, buffer)) [[unlikely]]
-      TUTTI_TRY(check_elements("tutti_broadcast", type, count, buffer, "buffer"));
+    const std::size_t bytes = reduce::type_bytes(type);
+    if (!plain_elements(bytes, count, buffer)) [[unlikely]]
+      TUTTI_TRY(check_elements("tutti_broadcast", type, bytes, count, buffer, "buffer"));
     if (root < 0 || root >= world->communicator().ranks()) [[unlikely]]
       return fail(Code::argument, "tutti_broadcast: root {} is not a rank; ranks are 0 to {}", root,
                   world->communicator().ranks() - 1);

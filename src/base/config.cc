@@ -118,6 +118,16 @@ const std::vector<Variable> &table() {
        .default_text = "",
        .same_on_all_ranks = true,
        .help = "Overrides the selection, as collective:algorithm,... (allreduce:ring,broadcast:chain)."},
+      {.name = "TUTTI_WIDEN_BYTES",
+       .member = &Config::widen_bytes,
+       .default_text = "16K",
+       .min = 0,
+       .max = 1024 * kKiB * kKiB,
+       .bytes = true,
+       .same_on_all_ranks = true,
+       .help =
+           "The largest vector of float16 or bfloat16 whose sums and products travel as float, and are rounded once; "
+           "larger ones are rounded once per hop."},
       {.name = "TUTTI_PIN",
        .member = &Config::pin,
        .default_text = "auto",

@@ -41,6 +41,7 @@ struct Config {
   std::int64_t early_bytes = 0;
   // Collectives
   std::string algo;
+  std::int64_t widen_bytes = 0;
   // Placement and waiting
   std::string pin;
   std::int64_t spin_us = 0;

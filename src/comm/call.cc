@@ -32,7 +32,7 @@ std::uint32_t signature(const Shape &shape, std::string_view algorithm, std::int
   hash.add(static_cast<std::uint64_t>(radix));
   hash.add(reduces ? static_cast<std::uint64_t>(shape.op) : static_cast<std::uint64_t>(shape.root));
   if (reduces) hash.add(static_cast<std::uint64_t>(shape.type));
-  hash.add(shape.count * reduce::type_bytes(static_cast<std::int32_t>(shape.type)));
+  hash.add(shape.count * element_bytes(shape));
   return hash.value();
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "collectives/schedule.h"
-#include "reduce/kernels.h"
+#include "reduce/reduction.h"
 
 namespace tutti::comm {
 
@@ -20,18 +20,27 @@ struct Shape {
   std::int32_t root = 0;            // meaningless for an allreduce
   std::size_t count = 0;
   bool in_place = false;
-  bool parting = false;  // the meeting of all ranks at the end of their world, which fits no call of a user
+  bool parting = false;      // the meeting of all ranks at the end of their world, which fits no call of a user
+  std::int32_t created = 0;  // handle of the operator; 0: built in
+  std::uint32_t op_element_bytes = 0;  // where the type is op_element
   bool operator==(const Shape &) const = default;
 };
+
+inline std::size_t element_bytes(const Shape &shape) {
+  return shape.type == reduce::Type::op_element ? shape.op_element_bytes
+                                                : reduce::type_bytes(static_cast<std::int32_t>(shape.type));
+}
 
 struct Call {
   Shape shape;
   const void *input = nullptr;
   void *output = nullptr;
+  const reduce::Created *created = nullptr;  // what shape.created stands for; not kept
 };
 
-// What has to be equal on all ranks, in 32 bits: collective, parting, algorithm, radix, root, operator, type (of
-// reductions) and bytes. Equal calls give equal signatures; different ones collide with probability 2^-32.
+// What has to be equal on all ranks, in 32 bits: collective, parting, algorithm, radix, root, operator (of created ones
+// the kind: handles may differ), type (of reductions) and bytes. Equal calls give equal signatures; different ones
+// collide with probability 2^-32.
 std::uint32_t signature(const Shape &shape, std::string_view algorithm, std::int32_t radix);
 
 // "allreduce of 100 x float, sum" for people.

@@ -10,16 +10,20 @@ using collectives::Choice;
 Communicator::Communicator(mesh::Mesh &mesh, std::uint16_t id, const Setting &setting)
     : mesh_(mesh), id_(id), setting_(setting), windows_(mesh, id, setting.window_bytes) {}
 
+// `shape` as it runs: converted elements are reduced in place.
 Result<Communicator::Entry *> Communicator::entry_for(const Shape &shape) {
   // Nobody chose how ranks part.
   const collectives::Overrides none, &overrides = shape.parting ? none : setting_.overrides;
-  TUTTI_TRY(const Choice choice,
-            collectives::select({.collective = shape.collective,
-                                 .ranks = ranks(),
-                                 .ranks_per_core = setting_.ranks_per_core,
-                                 .bytes = shape.count * reduce::type_bytes(static_cast<std::int32_t>(shape.type)),
-                                 .one_host = setting_.one_host},
-                                overrides));
+  const bool reduces = shape.collective != collectives::Collective::broadcast;
+  TUTTI_TRY(
+      const Choice choice,
+      collectives::select({.collective = shape.collective,
+                           .ranks = ranks(),
+                           .ranks_per_core = setting_.ranks_per_core,
+                           .bytes = shape.count * (reduces ? last_reduction_.element_bytes() : element_bytes(shape)),
+                           .one_host = setting_.one_host,
+                           .in_rank_order = reduces && !last_reduction_.commutative()},
+                          overrides));
   const std::int32_t root = shape.collective == collectives::Collective::broadcast ? shape.root : 0;
   for (const std::unique_ptr<Entry> &entry : entries_)
     if (entry->choice.algorithm == choice.algorithm && entry->choice.radix == choice.radix && entry->root == root &&
@@ -39,26 +43,63 @@ Result<Communicator::Entry *> Communicator::entry_for(const Shape &shape) {
   return entries_.back().get();
 }
 
+// Everything that a call of another shape than the last one needs.
+Result<> Communicator::prepare(const Call &call) {
+  last_entry_ = nullptr;  // if it is refused, the next call asks again
+  const Shape &shape = call.shape;
+  Shape runs = shape;
+  last_converts_ = false;
+  if (shape.collective != collectives::Collective::broadcast) {
+    last_reduction_.choose({.type = shape.type,
+                            .op = shape.op,
+                            .created = call.created,
+                            .ranks = ranks(),
+                            .count = shape.count,
+                            .widen_bytes = setting_.widen_bytes});
+    last_converts_ = last_reduction_.converts();
+    runs.in_place = shape.in_place || last_converts_;
+  }
+  TUTTI_TRY(last_entry_, entry_for(runs));
+  last_shape_ = shape;
+  last_signature_ = signature(shape, last_entry_->choice.algorithm->name, last_entry_->choice.radix);
+  return {};
+}
+
+// Converts the input to what travels, and says where it is: in the output, or in memory of its own.
+void *Communicator::enter(const Call &call) {
+  void *travelling = call.output;
+  if (last_reduction_.resizes()) {
+    const std::size_t bytes = call.shape.count * last_reduction_.element_bytes();
+    if (travelling_.size() < bytes) travelling_.resize(bytes);
+    travelling = travelling_.data();
+  }
+  last_reduction_.enter(travelling, call.input, call.shape.count);
+  return travelling;
+}
+
 Result<exec::Execution *> Communicator::start(const Call &call) {
   if (failure_) [[unlikely]]
     return tl::unexpected<Error>(*failure_);
   TUTTI_CHECK(active_ == nullptr);
-  if (last_entry_ == nullptr || !(call.shape == last_shape_)) {
-    last_entry_ = nullptr;  // if it is refused, the next call asks again
-    TUTTI_TRY(last_entry_, entry_for(call.shape));
-    last_shape_ = call.shape;
-    last_signature_ = signature(call.shape, last_entry_->choice.algorithm->name, last_entry_->choice.radix);
-    last_kernel_ = reduce::kernel(call.shape.type, call.shape.op);
-    last_element_bytes_ = reduce::type_bytes(static_cast<std::int32_t>(call.shape.type));
-  }
+  if (last_entry_ == nullptr || !(call.shape == last_shape_)) TUTTI_TRY(prepare(call));
   active_ = last_entry_->execution.get();
   active_call_ = next_call_++;
-  active_->start({.input = static_cast<const std::byte *>(call.input),
-                  .output = static_cast<std::byte *>(call.output),
-                  .count = call.shape.count,
-                  .element_bytes = last_element_bytes_,
-                  .kernel = last_kernel_,
-                  .stream = {.communicator = id_, .call = active_call_, .signature = last_signature_}});
+  exec::Binding binding = {.input = static_cast<const std::byte *>(call.input),
+                           .output = static_cast<std::byte *>(call.output),
+                           .count = call.shape.count,
+                           .stream = {.communicator = id_, .call = active_call_, .signature = last_signature_}};
+  if (call.shape.collective == collectives::Collective::broadcast) {
+    binding.element_bytes = element_bytes(call.shape);
+  } else {
+    binding.element_bytes = last_reduction_.element_bytes();
+    binding.kernel = last_reduction_.kernel();
+    if (last_converts_) [[unlikely]] {
+      active_output_ = call.output;
+      binding.output = static_cast<std::byte *>(enter(call));
+      binding.input = active_travelling_ = binding.output;
+    }
+  }
+  active_->start(binding);
   exec::Execution *started = active_;
   inbox_.take(active_call_, [&](const exec::Arrival &arrival) {
     if (arrival.record.stream.signature != last_signature_ && !failure_) mismatch(arrival.record);
@@ -73,6 +114,8 @@ Result<exec::Execution *> Communicator::start(const Call &call) {
 
 void Communicator::finish() {
   active_ = nullptr;
+  if (last_converts_) [[unlikely]]
+    last_reduction_.leave(active_output_, active_travelling_, last_shape_.count);
   mesh_.settle();
 }
 

@@ -31,6 +31,7 @@ struct Setting {
   bool one_host = true;
   collectives::Overrides overrides;
   std::uint32_t window_bytes = 256 * 1024;
+  std::size_t widen_bytes = 0;  // the largest vector of 16-bit floats that is reduced as float
 };
 
 class Communicator {
@@ -72,6 +73,8 @@ class Communicator {
     std::unique_ptr<exec::Execution> execution;
   };
   Result<Entry *> entry_for(const Shape &shape);
+  Result<> prepare(const Call &call);
+  void *enter(const Call &call);
   void mismatch(const mesh::Record &record);
   void send_failure_notices(const std::string &text);
   void flush_notices();
@@ -86,11 +89,14 @@ class Communicator {
   Shape last_shape_;
   Entry *last_entry_ = nullptr;
   std::uint32_t last_signature_ = 0;
-  reduce::Kernel last_kernel_ = nullptr;
-  std::size_t last_element_bytes_ = 1;
+  reduce::Reduction last_reduction_;  // meaningless for a broadcast
+  bool last_converts_ = false;
+  std::vector<std::byte> travelling_;  // converted elements that the output has no room for
 
   exec::Execution *active_ = nullptr;
   std::uint32_t active_call_ = 0;
+  void *active_output_ = nullptr;           // of a call that converts: where results go
+  std::byte *active_travelling_ = nullptr;  // and where its elements are reduced
   exec::Windows windows_;
   Inbox inbox_{pool_};
   std::optional<Error> failure_;

@@ -27,7 +27,9 @@ std::vector<Situation> situations() {
     for (const std::int32_t r : ranks)
       for (const std::int32_t c : per_core)
         for (const std::uint64_t b : bytes)
-          all.push_back({.collective = collective, .ranks = r, .ranks_per_core = c, .bytes = b});
+          for (const bool ordered : {false, true})
+            all.push_back(
+                {.collective = collective, .ranks = r, .ranks_per_core = c, .bytes = b, .in_rank_order = ordered});
   return all;
 }
 
@@ -42,6 +44,7 @@ TEST(Selection, EverySituationGetsAnAlgorithmThatSupportsItWithAProvenRadix) {
     EXPECT_TRUE(choice.algorithm->supports(
         {.collective = situation.collective, .ranks = situation.ranks, .radix = choice.radix}))
         << choice.algorithm->name << " for " << situation.ranks << " ranks";
+    EXPECT_TRUE(choice.algorithm->keeps_rank_order || !situation.in_rank_order) << choice.algorithm->name;
   }
 }
 
@@ -62,9 +65,12 @@ TEST(Selection, TwoRanksExchangeSmallVectorsInOneRound) {
 
 TEST(Selection, AnOverrideWins) {
   const Overrides overrides{.allreduce = "ring", .broadcast = "chain"};
-  for (const Situation &situation : situations())
-    EXPECT_EQ(select(situation, overrides)->algorithm->name,
-              situation.collective == Collective::allreduce ? "ring" : "chain");
+  for (const Situation &situation : situations()) {
+    const Result<Choice> choice = select(situation, overrides);
+    if (situation.collective == Collective::broadcast) EXPECT_EQ(choice->algorithm->name, "chain");
+    else if (!situation.in_rank_order) EXPECT_EQ(choice->algorithm->name, "ring");
+    else EXPECT_FALSE(choice) << "a ring does not keep the order of ranks";
+  }
 }
 
 TEST(Selection, AnOverrideThatCannotRunIsAnErrorThatNamesWhatCan) {

@@ -8,11 +8,16 @@
 //   world.allreduce(in, out, tutti::Op::max);
 //   world.broadcast(weights, 0);
 //
-// Errors are thrown as tutti::Error, which carries the tutti_error. Any contiguous range of an arithmetic type is a
-// buffer: vector, array, span, C array. Threads: as in tutti.h, one at a time per world unless Options::threads.
+//   world.allreduce(quaternions, tutti::make_op<Quaternion>(std::multiplies<>(), tutti::Commutes::no));
+//
+// Errors are thrown as tutti::Error, which carries the tutti_error. Any contiguous range of an element type is a
+// buffer: vector, array, span, C array. Element types are numbers, std::complex, bool, std::byte, 16-bit floats and
+// ValueIndex; with an operator of make_op, any trivially copyable type. Threads: as in tutti.h, one at a time per world
+// unless Options::threads.
 #ifndef TUTTI_TUTTI_HPP
 #define TUTTI_TUTTI_HPP
 
+#include <complex>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +37,34 @@ namespace tutti {
 // library's own types of the same names, never mix.
 inline namespace v0 {
 
-enum class Op : tutti_op { sum = TUTTI_SUM, prod = TUTTI_PROD, min = TUTTI_MIN, max = TUTTI_MAX };
+enum class Op : tutti_op {
+  sum = TUTTI_SUM,
+  prod = TUTTI_PROD,
+  min = TUTTI_MIN,
+  max = TUTTI_MAX,
+  avg = TUTTI_AVG,
+  land = TUTTI_LAND,
+  lor = TUTTI_LOR,
+  lxor = TUTTI_LXOR,
+  band = TUTTI_BAND,
+  bor = TUTTI_BOR,
+  bxor = TUTTI_BXOR,
+  minloc = TUTTI_MINLOC,
+  maxloc = TUTTI_MAXLOC
+};
+
+// 16-bit floats where the compiler has no type for them: their bits, to be handed on. Compilers that have _Float16 and
+// __bf16 need no such thing.
+enum class Float16 : std::uint16_t {};
+enum class Bfloat16 : std::uint16_t {};
+
+// Elements of minloc and maxloc: T is float, double, long, int or short.
+template <class T>
+struct ValueIndex {
+  T value;
+  int index;
+  bool operator==(const ValueIndex &) const = default;
+};
 
 namespace detail {
 
@@ -47,18 +79,45 @@ consteval tutti_type integer_type() {
   }
 }
 
+// A type and its number; the first that is T counts.
+template <class T, tutti_type kType>
+struct Row {
+  using type = T;
+  static constexpr tutti_type value = kType;
+};
+template <class T, class... Rows>
+consteval tutti_type find_row() {
+  tutti_type found = -1;
+  static_cast<void>(((std::is_same_v<T, typename Rows::type> && (found = Rows::value, true)) || ...));
+  return found;
+}
+
 template <class T>
 consteval tutti_type type_of() {
-  // bool and the character types have a size but no arithmetic of their own; plain char is taken as the 8-bit integer
-  // that it is on this machine.
-  if constexpr (std::is_same_v<T, float>) return TUTTI_FLOAT;
-  else if constexpr (std::is_same_v<T, double>) return TUTTI_DOUBLE;
-  else if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, wchar_t> || std::is_same_v<T, char8_t> ||
-                     std::is_same_v<T, char16_t> || std::is_same_v<T, char32_t>)
+  const tutti_type found =
+      find_row<T, Row<float, TUTTI_FLOAT>, Row<double, TUTTI_DOUBLE>, Row<bool, TUTTI_BOOL>, Row<std::byte, TUTTI_BYTE>,
+               Row<Float16, TUTTI_FLOAT16>, Row<Bfloat16, TUTTI_BFLOAT16>,
+#if defined(__FLT16_MANT_DIG__)
+               Row<_Float16, TUTTI_FLOAT16>,
+#endif
+#if defined(__BFLT16_MANT_DIG__) || defined(__STDCPP_BFLOAT16_T__)
+               Row<__bf16, TUTTI_BFLOAT16>,
+#endif
+               Row<std::complex<float>, TUTTI_COMPLEX_FLOAT>, Row<std::complex<double>, TUTTI_COMPLEX_DOUBLE>,
+               Row<ValueIndex<float>, TUTTI_FLOAT_INT>, Row<ValueIndex<double>, TUTTI_DOUBLE_INT>,
+               Row<ValueIndex<long>, TUTTI_LONG_INT>, Row<ValueIndex<int>, TUTTI_2INT>,
+               Row<ValueIndex<short>, TUTTI_SHORT_INT>>();
+  if (found >= 0) return found;
+  // The character types have a size but no arithmetic of their own; plain char is taken as the 8-bit integer that it is
+  // on this machine.
+  if constexpr (std::is_same_v<T, wchar_t> || std::is_same_v<T, char8_t> || std::is_same_v<T, char16_t> ||
+                std::is_same_v<T, char32_t>)
     return -1;
   else if constexpr (std::is_integral_v<T>) return integer_type<T>();
   else return -1;
 }
+
+static_assert(sizeof(bool) == 1 && sizeof(long) == 8, "the library's bool has one byte, its long eight");
 
 }  // namespace detail
 
@@ -77,6 +136,11 @@ concept Buffer =
 template <class R>
 concept OutputBuffer = Buffer<R> && std::ranges::borrowed_range<R> &&
     !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
+
+// What an operator of the program's own reads and writes in place.
+template <class R, class T>
+concept BufferOf =
+    std::ranges::contiguous_range<R> && std::ranges::sized_range<R> && std::same_as<std::ranges::range_value_t<R>, T>;
 
 class Error : public std::runtime_error {
  public:
@@ -119,6 +183,75 @@ inline void check(tutti_result result) {
 }
 
 }  // namespace detail
+
+// An operator that this program made. Move-only; frees it. Calls under way are not disturbed.
+class MadeOp {
+ public:
+  MadeOp(MadeOp &&other) noexcept
+      : op_(std::exchange(other.op_, tutti_op{TUTTI_OP_NULL})), function_(std::move(other.function_)) {}
+  MadeOp &operator=(MadeOp &&other) noexcept {
+    std::swap(op_, other.op_);
+    function_.swap(other.function_);
+    return *this;
+  }
+  MadeOp(const MadeOp &) = delete;
+  MadeOp &operator=(const MadeOp &) = delete;
+  ~MadeOp() {
+    if (op_ != TUTTI_OP_NULL) static_cast<void>(tutti_op_free(&op_));
+  }
+  tutti_op c() const noexcept { return op_; }
+
+ protected:
+  MadeOp() = default;
+  tutti_op op_ = TUTTI_OP_NULL;
+  std::shared_ptr<void> function_;  // what the library calls
+};
+
+// The sum of elements that each rank multiplied by its own factor first.
+template <class T>
+requires(type_of<T> >= 0) class PremulSum : public MadeOp {
+ public:
+  explicit PremulSum(const T &factor) { detail::check(tutti_op_create_premul_sum(&factor, type_of<T>, &op_)); }
+};
+
+// A function of two elements of T as an operator.
+template <class T>
+class UserOp : public MadeOp {
+ public:
+  static_assert(std::is_trivially_copyable_v<T>, "elements travel as bytes");
+  template <class Function>
+  UserOp(Function function, bool commutative) {
+    function_ = std::make_shared<Function>(std::move(function));
+    const tutti_op_function each = [](const void *in, void *in_out, std::size_t count, void *user) {
+      const T *left = static_cast<const T *>(in);
+      T *right = static_cast<T *>(in_out);
+      Function &combine = *static_cast<Function *>(user);
+      for (std::size_t i = 0; i < count; ++i) right[i] = combine(left[i], right[i]);
+    };
+    detail::check(tutti_op_create(each, commutative ? 1 : 0, sizeof(T), function_.get(), &op_));
+  }
+};
+
+enum class Commutes : bool { no, yes };
+
+// combine(a, b), where a comes from lower ranks; it has to be associative, and must not throw.
+template <class T, class Function>
+requires std::is_invocable_r_v<T, Function &, const T &, const T &>
+[[nodiscard]] UserOp<T> make_op(Function combine, Commutes commutes) {
+  return UserOp<T>(std::move(combine), commutes == Commutes::yes);
+}
+
+// An operator as calls take it: a built-in one, or a PremulSum. (A UserOp says which elements it takes.)
+class AnyOp {
+ public:
+  AnyOp(Op op) noexcept : op_(static_cast<tutti_op>(op)) {}  // NOLINT: made to be implicit
+  template <class T>
+  AnyOp(const PremulSum<T> &op) noexcept : op_(op.c()) {}  // NOLINT
+  tutti_op c() const noexcept { return op_; }
+
+ private:
+  tutti_op op_;
+};
 
 struct Options {
   bool threads = false;          // calls may come from several threads
@@ -219,18 +352,29 @@ class Comm {
   // out[i] = in of all ranks combined, element by element. Both have the same number of elements of one type.
   template <Buffer In, OutputBuffer Out>
   requires std::same_as<std::ranges::range_value_t<In>, std::ranges::range_value_t<Out>>
-  void allreduce(const In &in, Out &&out, Op op = Op::sum) {
-    const std::size_t count = std::ranges::size(in), room = std::ranges::size(out);
-    if (count != room)
-      detail::raise(TUTTI_ERROR_ARGUMENT, "allreduce: input has " + std::to_string(count) + " elements, output has " +
-                                              std::to_string(room) + "; they must be equal");
-    detail::check(tutti_allreduce(std::ranges::data(in), std::ranges::data(out), count,
-                                  type_of<std::ranges::range_value_t<In>>, static_cast<tutti_op>(op), comm_));
+  void allreduce(const In &in, Out &&out, AnyOp op = Op::sum) {
+    same_size("allreduce", std::ranges::size(in), std::ranges::size(out));
+    detail::check(tutti_allreduce(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in),
+                                  type_of<std::ranges::range_value_t<In>>, op.c(), comm_));
   }
   template <OutputBuffer InOut>
-  void allreduce(InOut &&in_out, Op op = Op::sum) {
+  void allreduce(InOut &&in_out, AnyOp op = Op::sum) {
     detail::check(tutti_allreduce(TUTTI_IN_PLACE, std::ranges::data(in_out), std::ranges::size(in_out),
-                                  type_of<std::ranges::range_value_t<InOut>>, static_cast<tutti_op>(op), comm_));
+                                  type_of<std::ranges::range_value_t<InOut>>, op.c(), comm_));
+  }
+  // The same with an operator of the program's own, on elements of any trivially copyable type.
+  template <class T, BufferOf<T> In, BufferOf<T> Out>
+  requires std::ranges::borrowed_range<Out>
+  void allreduce(const In &in, Out &&out, const UserOp<T> &op) {
+    same_size("allreduce", std::ranges::size(in), std::ranges::size(out));
+    detail::check(tutti_allreduce(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in),
+                                  TUTTI_OP_ELEMENT, op.c(), comm_));
+  }
+  template <class T, BufferOf<T> InOut>
+  requires std::ranges::borrowed_range<InOut>
+  void allreduce(InOut &&in_out, const UserOp<T> &op) {
+    detail::check(tutti_allreduce(TUTTI_IN_PLACE, std::ranges::data(in_out), std::ranges::size(in_out),
+                                  TUTTI_OP_ELEMENT, op.c(), comm_));
   }
 
   // The root's elements to all; every rank's buffer has the same number of elements.
@@ -254,6 +398,11 @@ class Comm {
   }
 
  private:
+  static void same_size(const std::string &what, std::size_t in, std::size_t out) {
+    if (in != out)
+      detail::raise(TUTTI_ERROR_ARGUMENT, what + ": input has " + std::to_string(in) + " elements, output has " +
+                                              std::to_string(out) + "; they must be equal");
+  }
   explicit Comm(tutti_comm *comm) : comm_(comm) {
     detail::check(tutti_comm_rank(comm, &rank_));
     detail::check(tutti_comm_size(comm, &size_));

@@ -32,14 +32,18 @@ std::uint32_t signature(const Shape &shape, std::string_view algorithm, std::int
   hash.add(static_cast<std::uint64_t>(radix));
   hash.add(reduces ? static_cast<std::uint64_t>(shape.op) : static_cast<std::uint64_t>(shape.root));
   if (reduces) hash.add(static_cast<std::uint64_t>(shape.type));
+  if (shape.op_element_bytes != 0) hash.add(shape.op_element_bytes);
   hash.add(shape.count * element_bytes(shape));
   return hash.value();
 }
 
 std::string describe(const Shape &shape) {
   if (shape.parting) return "the end of the world (tutti_comm_free)";
-  const std::string what = fmt::format("{} of {} x {}", collectives::collective_name(shape.collective), shape.count,
-                                       reduce::type_name(static_cast<std::int32_t>(shape.type)));
+  const std::string element = shape.type == reduce::Type::op_element
+                                  ? fmt::format("{} bytes", shape.op_element_bytes)
+                                  : reduce::type_name(static_cast<std::int32_t>(shape.type));
+  const std::string what =
+      fmt::format("{} of {} x {}", collectives::collective_name(shape.collective), shape.count, element);
   if (shape.collective == collectives::Collective::broadcast) return fmt::format("{} from root {}", what, shape.root);
   return fmt::format("{}, {}", what, reduce::op_name(static_cast<std::int32_t>(shape.op)));
 }

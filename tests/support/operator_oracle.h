@@ -112,8 +112,9 @@ inline const std::vector<tutti_op> &operators_of(tutti_type type) {
 
 template <class T>
 T from_bits(std::uint64_t bits) {
+  static_assert(sizeof(T) <= sizeof(bits));
   T value;
-  std::memcpy(static_cast<void *>(&value), &bits, sizeof(T));
+  std::memcpy(&value, &bits, sizeof(T));
   return value;
 }
 

@@ -3,79 +3,37 @@
 
 #include <algorithm>
 #include <cstring>
-#include <type_traits>
 
 #include "base/check.h"
+#include "tutti-perf/values.h"
 
 namespace tutti::perf {
 namespace {
 
 constexpr std::size_t kPeriod = 4093;  // prime, see the header; a period of 8-byte elements fits the first-level cache
 
-// A 64-bit mix (the finaliser of splitmix64): neighbouring ranks and elements get unrelated values.
-std::uint64_t mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
-// Integers take any bits: arithmetic wraps, so every order gives the same. Floating values stay where every partial
-// result is exact: sums of integers up to 8, products of which one factor is 2 and the others are 1 or -1. No value is
-// zero, so no result is -0 (sums of opposite values give +0 in any order).
-template <class T>
-T value(tutti_op op, int ranks, int rank, std::size_t element) {
-  const std::uint64_t bits = mix(mix(element) + static_cast<std::uint64_t>(rank));
-  if constexpr (std::is_integral_v<T>) {
-    // Products of odd factors never become zero, after which nothing else would be seen.
-    return static_cast<T>(op == TUTTI_PROD ? bits | 1 : bits);
-  } else {
-    const int sign = (bits & 1) != 0 ? 1 : -1;
-    if (op == TUTTI_PROD) {
-      const bool doubles = mix(element) % static_cast<std::uint64_t>(ranks) == static_cast<std::uint64_t>(rank);
-      return static_cast<T>(doubles ? 2 * sign : sign);
-    }
-    const int range = op == TUTTI_SUM ? 8 : 1'000'000;  // both exact in float
-    return static_cast<T>(sign * static_cast<int>(1 + (bits >> 1) % static_cast<std::uint64_t>(range)));
-  }
-}
-
-template <class T>
-T combine(tutti_op op, T a, T b) {
-  if (op == TUTTI_MIN) return std::min(a, b);
-  if (op == TUTTI_MAX) return std::max(a, b);
-  if constexpr (std::is_integral_v<T>) {
-    // Unsigned, where overflow is defined, and 64 bits wide, which nothing is promoted past.
-    using Bits = std::make_unsigned_t<T>;
-    const std::uint64_t x = static_cast<Bits>(a), y = static_cast<Bits>(b);
-    return static_cast<T>(op == TUTTI_SUM ? x + y : x * y);
-  } else {
-    return op == TUTTI_SUM ? a + b : a * b;
-  }
-}
-
 struct Periods {
   std::vector<std::byte> mine, expected;
 };
 
 template <class T>
-Periods make(Outcome outcome, tutti_op op, int ranks, int rank, int root) {
+Periods make(Outcome outcome, const Operator &op, int ranks, int rank, int root) {
   Periods periods{std::vector<std::byte>(kPeriod * sizeof(T)), std::vector<std::byte>(kPeriod * sizeof(T))};
   for (std::size_t i = 0; i < kPeriod; ++i) {
-    const T mine = value<T>(op, ranks, rank, i);
-    T expected = value<T>(op, ranks, outcome == Outcome::root ? root : 0, i);
-    if (outcome == Outcome::reduction)
-      for (int other = 1; other < ranks; ++other) expected = combine(op, expected, value<T>(op, ranks, other, i));
+    const T mine = value<T>({op, ranks, rank, i});
+    const T result = outcome == Outcome::root ? value<T>({op, ranks, root, i}) : expected<T>({op, ranks, rank, i});
     std::memcpy(&periods.mine[i * sizeof(T)], &mine, sizeof(T));
-    std::memcpy(&periods.expected[i * sizeof(T)], &expected, sizeof(T));
+    std::memcpy(&periods.expected[i * sizeof(T)], &result, sizeof(T));
   }
   return periods;
 }
 
-Periods make(const ElementType &type, Outcome outcome, tutti_op op, int ranks, int rank, int root) {
+Periods make(const ElementType &type, Outcome outcome, const Operator &op, int ranks, int rank, int root) {
   switch (type.id) {
     case TUTTI_INT8: return make<std::int8_t>(outcome, op, ranks, rank, root);
-    case TUTTI_UINT8: return make<std::uint8_t>(outcome, op, ranks, rank, root);
+    case TUTTI_UINT8:
+    case TUTTI_BOOL:
+    case TUTTI_BYTE: return make<std::uint8_t>(outcome, op, ranks, rank, root);
     case TUTTI_INT16: return make<std::int16_t>(outcome, op, ranks, rank, root);
     case TUTTI_UINT16: return make<std::uint16_t>(outcome, op, ranks, rank, root);
     case TUTTI_INT32: return make<std::int32_t>(outcome, op, ranks, rank, root);
@@ -84,6 +42,15 @@ Periods make(const ElementType &type, Outcome outcome, tutti_op op, int ranks, i
     case TUTTI_UINT64: return make<std::uint64_t>(outcome, op, ranks, rank, root);
     case TUTTI_FLOAT: return make<float>(outcome, op, ranks, rank, root);
     case TUTTI_DOUBLE: return make<double>(outcome, op, ranks, rank, root);
+    case TUTTI_FLOAT16: return make<Float16>(outcome, op, ranks, rank, root);
+    case TUTTI_BFLOAT16: return make<Bfloat16>(outcome, op, ranks, rank, root);
+    case TUTTI_COMPLEX_FLOAT: return make<std::complex<float>>(outcome, op, ranks, rank, root);
+    case TUTTI_COMPLEX_DOUBLE: return make<std::complex<double>>(outcome, op, ranks, rank, root);
+    case TUTTI_FLOAT_INT: return make<ValueIndex<float>>(outcome, op, ranks, rank, root);
+    case TUTTI_DOUBLE_INT: return make<ValueIndex<double>>(outcome, op, ranks, rank, root);
+    case TUTTI_LONG_INT: return make<ValueIndex<long>>(outcome, op, ranks, rank, root);
+    case TUTTI_2INT: return make<ValueIndex<int>>(outcome, op, ranks, rank, root);
+    case TUTTI_SHORT_INT: return make<ValueIndex<short>>(outcome, op, ranks, rank, root);
     default: break;
   }
   TUTTI_CHECK(false, "a type of the table has no pattern");
@@ -94,7 +61,7 @@ Periods make(const ElementType &type, Outcome outcome, tutti_op op, int ranks, i
 
 Pattern::Pattern(Outcome outcome, const ElementType &type, const Operator &op, int ranks, int rank, int root)
     : bytes_(type.bytes) {
-  Periods periods = make(type, outcome, op.id, ranks, rank, root);
+  Periods periods = make(type, outcome, op, ranks, rank, root);
   mine_ = std::move(periods.mine);
   expected_ = std::move(periods.expected);
   poison_ = expected_;

@@ -64,9 +64,7 @@ std::vector<T> expected_of(tutti_op op, int ranks, std::size_t count) {
     T total = element<T>(0, i, op);
     for (int rank = 1; rank < ranks; ++rank)
       total = combine(op == TUTTI_AVG ? TUTTI_SUM : op, total, element<T>(rank, i, op));
-    // The bits of a struct, padding included: assignment need not copy them.
-    if (op == TUTTI_AVG) total = mean(total, ranks);
-    std::memcpy(&all[i], &total, sizeof(T));
+    put(&all[i], op == TUTTI_AVG ? mean(total, ranks) : total);
   }
   return all;
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -169,10 +170,7 @@ Pair<T> combine_pairs(tutti_op op, const Pair<T> &a, const Pair<T> &b) {
   bool take_b = b_nan;
   if (!a_nan && !b_nan) take_b = op == TUTTI_MINLOC ? before(b.value, a.value) : before(a.value, b.value);
   if (same) take_b = b.index < a.index;
-  Pair<T> result;
-  std::memset(&result, 0, sizeof(result));  // padding is 0
-  result.value = take_b ? b.value : a.value;
-  result.index = take_b ? b.index : a.index;
+  Pair<T> result = take_b ? b : a;
   if constexpr (std::is_floating_point_v<T>) result.value = canonical(result.value);
   return result;
 }
@@ -194,14 +192,26 @@ T combine(tutti_op op, const T &a, const T &b) {
   }
 }
 
+// A combined element as bytes: what C leaves unused in a pair is 0.
+template <class T>
+void put(void *to, const T &value) {
+  if constexpr (is_pair<T>) {
+    auto *bytes = static_cast<std::uint8_t *>(to);
+    std::memset(bytes, 0, sizeof(T));
+    std::memcpy(bytes + offsetof(T, value), &value.value, sizeof(value.value));
+    std::memcpy(bytes + offsetof(T, index), &value.index, sizeof(value.index));
+  } else {
+    std::memcpy(to, &value, sizeof(T));
+  }
+}
+
 // Type-erased: *out = *a op *b.
 inline void oracle(tutti_type type, tutti_op op, void *out, const void *a, const void *b) {
   with_type(type, [&]<class T>(T) {
     T x, y;
     std::memcpy(&x, a, sizeof(T));
     std::memcpy(&y, b, sizeof(T));
-    const T result = combine(op, x, y);
-    std::memcpy(out, &result, sizeof(T));
+    put(out, combine(op, x, y));
   });
 }
 

@@ -39,12 +39,12 @@ Factor factor_of(tutti_type type, double x) {
 
 // The library counts elements; this operator works on bytes, and is told how many an element has.
 void on_elements(const void *in, void *in_out, std::size_t count, void *element_bytes) {
-  user_operator(in, in_out, count * *static_cast<const std::size_t *>(element_bytes), nullptr);
+  user_operator(in, in_out, count * *static_cast<const std::size_t *>(element_bytes));
 }
 
 }  // namespace
 
-void user_operator(const void *in, void *in_out, std::size_t bytes, void *) {
+void user_operator(const void *in, void *in_out, std::size_t bytes) {
   const auto *left = static_cast<const std::uint8_t *>(in);
   auto *right = static_cast<std::uint8_t *>(in_out);
   for (std::size_t i = 0; i < bytes; ++i) {

@@ -18,7 +18,7 @@ inline std::uint64_t premul_factor(int rank) { return rank % 2 == 0 ? 1 : 2; }
 // Each byte is a map x -> a x + b modulo 16, with a odd in the lower half and b in the upper. Combined, maps run one
 // after the other: associative, without commuting, and nothing is lost, since each can be undone.
 inline constexpr std::uint64_t kUserOperatorValid = 0x0101010101010101;
-void user_operator(const void *in, void *in_out, std::size_t bytes, void *);
+void user_operator(const void *in, void *in_out, std::size_t bytes);
 
 // An operator of the table as calls take it: made, where it has to be. Lives as long as its world needs it.
 class MadeOperator {

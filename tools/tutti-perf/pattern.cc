@@ -22,13 +22,24 @@ Periods make(Outcome outcome, const Operator &op, int ranks, int rank, int root)
   for (std::size_t i = 0; i < kPeriod; ++i) {
     const T mine = value<T>({op, ranks, rank, i});
     const T result = outcome == Outcome::root ? value<T>({op, ranks, root, i}) : expected<T>({op, ranks, rank, i});
-    std::memcpy(&periods.mine[i * sizeof(T)], &mine, sizeof(T));
-    std::memcpy(&periods.expected[i * sizeof(T)], &result, sizeof(T));
+    put(&periods.mine[i * sizeof(T)], mine);
+    put(&periods.expected[i * sizeof(T)], result);
+  }
+  return periods;
+}
+
+Periods make_user(std::size_t bytes, Outcome outcome, const Operator &op, int ranks, int rank, int root) {
+  Periods periods{std::vector<std::byte>(kPeriod * bytes), std::vector<std::byte>(kPeriod * bytes)};
+  for (std::size_t i = 0; i < kPeriod; ++i) {
+    put_user_value(&periods.mine[i * bytes], bytes, {op, ranks, rank, i});
+    if (outcome == Outcome::root) put_user_value(&periods.expected[i * bytes], bytes, {op, ranks, root, i});
+    else put_user_expected(&periods.expected[i * bytes], bytes, {op, ranks, rank, i});
   }
   return periods;
 }
 
 Periods make(const ElementType &type, Outcome outcome, const Operator &op, int ranks, int rank, int root) {
+  if (op.made == Made::user) return make_user(type.bytes, outcome, op, ranks, rank, root);
   switch (type.id) {
     case TUTTI_INT8: return make<std::int8_t>(outcome, op, ranks, rank, root);
     case TUTTI_UINT8:

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -118,7 +119,6 @@ T complex_value(const Where &where) {
 template <class T>
 T pair_value(const Where &where) {
   T pair;
-  std::memset(&pair, 0, sizeof(pair));  // as results have it, where C leaves something unused
   // Few values, so that the index often decides.
   pair.value = static_cast<decltype(T::value)>(1 + static_cast<int>(where.bits() % 5));
   pair.index = static_cast<int>(where.bits() >> 32 & 0xFFFF);
@@ -140,14 +140,6 @@ T integer_value(const Where &where) {
 // What a rank puts in.
 template <class T>
 T value(const Where &where) {
-  T result;
-  if (where.op.made == Made::user) {
-    std::uint64_t bits[2] = {where.bits(), mix(where.bits())};
-    for (std::uint64_t &word : bits) word |= kUserOperatorValid;
-    static_assert(sizeof(T) <= sizeof(bits));
-    std::memcpy(static_cast<void *>(&result), bits, sizeof(T));
-    return result;
-  }
   if constexpr (kIsPair<T>) return pair_value<T>(where);
   else if constexpr (kIsComplex<T>) return complex_value<T>(where);
   else if constexpr (std::is_integral_v<T>) return integer_value<T>(where);
@@ -224,7 +216,7 @@ T expected_pair(const Where &where) {
   for (int rank = 1; rank < where.ranks; ++rank) {
     const T next = value<T>({where.op, where.ranks, rank, where.element});
     const bool better = where.op.id == TUTTI_MINLOC ? next.value < best.value : next.value > best.value;
-    if (better || (next.value == best.value && next.index < best.index)) std::memcpy(&best, &next, sizeof(best));
+    if (better || (next.value == best.value && next.index < best.index)) best = next;
   }
   return best;
 }
@@ -232,18 +224,37 @@ T expected_pair(const Where &where) {
 // What a reduction over all ranks must give.
 template <class T>
 T expected(const Where &where) {
-  if (where.op.made == Made::user) {
-    T total = value<T>({where.op, where.ranks, where.ranks - 1, where.element});
-    for (int rank = where.ranks - 2; rank >= 0; --rank) {
-      const T before = value<T>({where.op, where.ranks, rank, where.element});
-      user_operator(&before, &total, sizeof(T), nullptr);
-    }
-    return total;
-  }
   if constexpr (kIsPair<T>) return expected_pair<T>(where);
   else if constexpr (kIsComplex<T>) return expected_complex<T>(where);
   else if constexpr (std::is_integral_v<T>) return expected_integer<T>(where);
   else return expected_floating<T>(where);
+}
+
+// As bytes. What C leaves unused in a pair is 0, as results have it.
+template <class T>
+void put(std::byte *to, const T &value) {
+  if constexpr (kIsPair<T>) {
+    std::memset(to, 0, sizeof(T));
+    std::memcpy(to + offsetof(T, value), &value.value, sizeof(value.value));
+    std::memcpy(to + offsetof(T, index), &value.index, sizeof(value.index));
+  } else {
+    std::memcpy(to, &value, sizeof(T));
+  }
+}
+
+// The same two with an operator of the program's own, which takes bytes of any type.
+inline void put_user_value(std::byte *to, std::size_t bytes, const Where &where) {
+  std::uint64_t bits[2] = {where.bits(), mix(where.bits())};
+  for (std::uint64_t &word : bits) word |= kUserOperatorValid;
+  std::memcpy(to, bits, bytes);
+}
+inline void put_user_expected(std::byte *to, std::size_t bytes, const Where &where) {
+  put_user_value(to, bytes, {where.op, where.ranks, where.ranks - 1, where.element});
+  for (int rank = where.ranks - 2; rank >= 0; --rank) {
+    std::byte before[sizeof(std::uint64_t[2])];
+    put_user_value(before, bytes, {where.op, where.ranks, rank, where.element});
+    user_operator(before, to, bytes);
+  }
 }
 
 }  // namespace tutti::perf

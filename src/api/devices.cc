@@ -16,11 +16,14 @@ Result<DeviceSet> DeviceSet::open(const Config &config, const DeviceWish &wish, 
   TUTTI_TRY(softdev::Options options, softdev::parse_options(config.softdev));
   options.job_key = wish.job_key;
   set.software_ = softdev::Instance::create(std::move(options));
-  const verbs::ProbeOptions probe = {
-      .host = host_id(), .gid_index = config.gid_index, .topology = topology, .numa_node = wish.numa_node};
-  // The GID index is the user's choice for RDMA ports; the software device has its own table.
+  const verbs::ProbeOptions probe = {.host = host_id(),
+                                     .gid_index = config.gid_index,
+                                     .pkey = config.pkey,
+                                     .topology = topology,
+                                     .numa_node = wish.numa_node};
+  // GID index and P_Key are the user's choice for RDMA ports; the software device has its own tables.
   verbs::ProbeOptions software_probe = probe;
-  if (wish.device == "auto") software_probe.gid_index = -1;
+  if (wish.device == "auto") software_probe.gid_index = software_probe.pkey = -1;
   TUTTI_TRY(verbs::Devices software,
             verbs::open_devices(set.software_->api(), verbs::DeviceKind::software, software_probe));
   set.opened_ = std::move(software.opened);
@@ -78,10 +81,14 @@ std::string DeviceSet::describe(const std::vector<std::string> &chosen, const st
         gids += fmt::format(R"({}{{"index":{},"type":{},"gid":{},"interface":{}}})", gids.empty() ? "" : ",",
                             entries[i].index, quoted(verbs::gid_type_name(entries[i].type)),
                             quoted(verbs::gid_text(entries[i].gid)), quoted(entries[i].interface));
+      std::string pkeys;
+      for (const verbs::PkeyEntry &entry : port.pkeys)
+        pkeys +=
+            fmt::format(R"({}{{"index":{},"pkey":"{:#06x}"}})", pkeys.empty() ? "" : ",", entry.index, entry.value);
       add(fmt::format(
-          R"({{"name":{},"kind":"{}","port":{},"state":"{}","usable":{},"reason":{},"gids":[{}],"mtu":{},"numa_node":{},"chosen":{}}})",
+          R"({{"name":{},"kind":"{}","port":{},"state":"{}","usable":{},"reason":{},"gids":[{}],"pkeys":[{}],"mtu":{},"numa_node":{},"chosen":{}}})",
           quoted(device.name()), software ? "software" : "rdma", port.offer.port,
-          port.usable() ? "ACTIVE" : "not usable", port.usable(), quoted(is_chosen ? why : port.unusable), gids,
+          port.usable() ? "ACTIVE" : "not usable", port.usable(), quoted(is_chosen ? why : port.unusable), gids, pkeys,
           verbs::mtu_bytes(port.offer.active_mtu),
           topology == nullptr ? -1
           : software          ? topology->numa_node_of_process()

@@ -153,7 +153,7 @@ tutti_result tutti_comm_free(tutti_comm **comm) noexcept {
     World *world = begin_free(handle);
     if (world == nullptr) return no_comm("tutti_comm_free");
     *comm = nullptr;
-    const Result<> met = world->finalize();
+    Result<> met = world->finalize();
     end_free(handle);
     return met;
   });

@@ -122,6 +122,7 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   bringup_options.numa_node = numa_node;
   bringup_options.wire_bytes = softdev::kWireBytes;
   bringup_options.wire_packets = softdev::kWirePackets;
+  bringup_options.wire_free_bytes = softdev::kWireFreeBytes;
   for (const Offer &other : offers) bringup_options.offers.emplace_back(other.offers, other.offers + other.ports);
   Result<mesh::Bringup> bringup = mesh::Bringup::create(std::move(bringup_options));
   Result<std::vector<std::byte>> announcement;

@@ -63,21 +63,39 @@ const std::vector<Variable> &table() {
        .min = 0,
        .max = 255,
        .same_on_all_ranks = true,
-       .help = "Traffic class (IPv6) or DSCP/ECN byte (IPv4) of RoCE packets."},
+       .help = "Traffic class (IPv6) or DSCP/ECN byte (IPv4) of packets with a global routing header: all of RoCE's."},
       {.name = "TUTTI_SERVICE_LEVEL",
        .member = &Config::service_level,
        .default_text = "0",
        .min = 0,
        .max = 15,
        .same_on_all_ranks = true,
-       .help = "InfiniBand service level."},
+       .help = "InfiniBand service level; on RoCE the VLAN's priority. Some drivers ignore it there."},
       {.name = "TUTTI_HOP_LIMIT",
        .member = &Config::hop_limit,
        .default_text = "64",
        .min = 1,
        .max = 255,
        .same_on_all_ranks = true,
-       .help = "Hop limit of RoCE packets."},
+       .help = "Hop limit of packets with a global routing header; RoCE drivers may take that of the route instead."},
+      {.name = "TUTTI_FLOW_LABEL",
+       .member = &Config::flow_label,
+       .default_text = "0",
+       .min = 0,
+       .max = 0xfffff,
+       .same_on_all_ranks = true,
+       .help = "Flow label of the global routing header; some RoCE drivers derive the UDP source port from it, and so "
+               "the path between equal ones."},
+      {.name = "TUTTI_PKEY",
+       .member = &Config::pkey,
+       .default_text = "-1",
+       .min = -1,
+       .max = 0xffff,
+       .hex = true,
+       .same_on_all_ranks = true,
+       .help =
+           "Partition key, by value (0x8001; without bit 15 the full membership is preferred to the limited one); -1 "
+           "takes the first of the port's table. RoCE ports have 0xffff only."},
       {.name = "TUTTI_SOFTDEV",
        .member = &Config::softdev,
        .default_text = "",
@@ -262,7 +280,8 @@ Result<Config> read_config(const Environment &environment, std::vector<std::stri
 
 std::string config_text(const Config &config, const Variable &variable) {
   if (const auto *number = std::get_if<std::int64_t Config::*>(&variable.member))
-    return std::to_string(config.*(*number));
+    return variable.hex && config.*(*number) >= 0 ? fmt::format("{:#06x}", config.*(*number))
+                                                  : std::to_string(config.*(*number));
   const std::string &text = config.*std::get<std::string Config::*>(variable.member);
   return variable.secret && !text.empty() ? "(set)" : text;
 }
@@ -291,7 +310,9 @@ std::string config_difference(std::string_view here, std::string_view there) {
 
 std::optional<std::int64_t> parse_integer(std::string_view text) {
   std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool hex = text.starts_with("0x") && !text.starts_with("0x-");
+  if (hex) text.remove_prefix(2);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, hex ? 16 : 10);
   if (error != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
   return value;
 }

@@ -33,6 +33,8 @@ struct Config {
   std::int64_t traffic_class = 0;
   std::int64_t service_level = 0;
   std::int64_t hop_limit = 0;
+  std::int64_t flow_label = 0;
+  std::int64_t pkey = 0;
   std::string softdev;
   // Transport
   std::int64_t eager_bytes = 0;
@@ -66,6 +68,7 @@ struct Variable {
   std::int64_t max = 0;
   std::vector<std::string_view> words;  // empty: any text
   bool bytes = false;                   // accept K, M, G
+  bool hex = false;                     // shown as 0x....
   bool secret = false;                  // shown as "(set)" only
   bool same_on_all_ranks = false;       // rank 0's value counts; another rank's different value is an error
   const char *help = "";
@@ -88,6 +91,7 @@ std::string config_difference(std::string_view here, std::string_view there);
 
 // "4K" -> 4096. Accepts decimal digits and an optional K, M or G (also KiB, KB, k...), nothing else.
 std::optional<std::int64_t> parse_bytes(std::string_view text);
+// Decimal, or hexadecimal behind 0x.
 std::optional<std::int64_t> parse_integer(std::string_view text);
 
 }  // namespace tutti

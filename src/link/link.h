@@ -13,6 +13,7 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "base/check.h"
 #include "link/header.h"
@@ -24,6 +25,10 @@ struct Limits {
   std::array<std::uint16_t, kClasses> credits{};  // receive buffers granted to each peer at the start
   std::uint16_t chunks = 0;                       // staging chunks granted to each peer at the start
   std::uint32_t slots = 0;  // unacknowledged messages at most; a power of two >= all credits together
+  // Unacknowledged bytes at most, headers included, of messages above free_bytes, each in whole lines; 0: no bound.
+  std::uint32_t wire_bytes = 0;
+  std::uint32_t free_bytes = 0;    // a message up to this takes nothing of wire_bytes
+  std::uint32_t wire_reserve = 0;  // of wire_bytes, for control messages
 };
 
 // What the limits of a mesh follow from.
@@ -38,6 +43,7 @@ struct LimitInputs {
   std::int64_t wire_bytes = INT64_MAX;
   std::int64_t wire_packets = INT64_MAX;
   std::int64_t packet_bytes = INT64_MAX;
+  std::int64_t free_bytes = 0;  // a message up to this is a packet, but takes none of wire_bytes
 };
 
 // The largest message (with its header) of which the least credits all fit on the wire.
@@ -58,17 +64,29 @@ class Link {
   // Both directions begin at first_sequence, on both ends alike.
   explicit Link(const Limits &limits, std::uint16_t epoch, std::uint32_t first_sequence = 0);
 
-  // Sending. can_send() first; stamp() takes the credit and makes the header.
+  // Sending. can_send() and has_room() first; stamp() takes the credit and makes the header. `bytes` is what goes
+  // through the receive queue: header and payload, or 0 for a staged message.
   bool can_send(Class message_class) const {
     const int c = static_cast<int>(message_class);
     return allowed_[c] != sent_[c] && next_sequence_ - acknowledged_ < slots_;
+  }
+  // Whether the wire takes a message of so many bytes in, header included. A device without bounds takes any.
+  bool has_room(Class message_class, std::size_t bytes) const {
+    if (bytes <= free_bytes_) return true;
+    const std::uint32_t most = message_class == Class::control ? wire_bytes_ : wire_bytes_ - wire_reserve_;
+    const std::uint32_t oldest = acknowledged_ == next_sequence_ ? position_ : begins_[acknowledged_ & (slots_ - 1)];
+    return position_ - oldest + lines(bytes) <= most;
   }
   bool can_send_chunk() const { return allowed_[kChunks] != sent_[kChunks] && can_send(Class::collective); }
   std::uint32_t next_sequence() const { return next_sequence_; }
   std::uint16_t next_chunk() const { return sent_[kChunks]; }
   Header stamp(Class message_class, Kind kind, std::uint8_t flags, std::uint16_t communicator, std::uint32_t call,
-               std::uint32_t signature) {
-    TUTTI_DCHECK(can_send(message_class));
+               std::uint32_t signature, std::size_t bytes) {
+    TUTTI_DCHECK(can_send(message_class) && has_room(message_class, bytes));
+    if (wire_bytes_ != 0) {
+      begins_[next_sequence_ & (slots_ - 1)] = position_;
+      if (bytes > free_bytes_) position_ += lines(bytes);
+    }
     ++sent_[static_cast<int>(message_class)];
     mark_told();
     const auto shifted = [](std::uint64_t value, int by) { return value << by; };
@@ -83,12 +101,17 @@ class Link {
   std::uint32_t retained() const { return next_sequence_ - acknowledged_; }
 
   // Receiving.
-  Arrival accept(const Header &header) {
+  // `bytes` as in stamp().
+  Arrival accept(const Header &header, std::size_t bytes) {
     if (((header.identity ^ expected_identity_) & kExpectedMask) != 0 || header.kind() > Kind::failure) [[unlikely]]
       return refuse(header);
     expected_identity_ += kOneSequence;
     ++received_;
     if (header.flags() & kAcknowledgeNow) acknowledge_now_ = due_ = true;
+    if (bytes > free_bytes_) {
+      untold_bytes_ += lines(bytes);
+      due_ |= untold_bytes_ >= wire_bytes_ / 4;
+    }
     const std::uint64_t news = header.counts ^ heard_counts_;
     if (news != 0) {
       heard_counts_ = header.counts;
@@ -117,7 +140,7 @@ class Link {
   void grant_chunk() { grant_one(kChunks); }
 
   // Whether the peer should be told by itself: it waits for an acknowledgement, or half of what it may use has come
-  // back without a message of ours to say so.
+  // back (of the wire: a quarter, so that a sender never waits for the rest) without a message of ours to say so.
   bool grant_due() const { return due_; }
   // Whether the peer waits to hear that its message has come.
   bool acknowledgement_due() const { return acknowledge_now_; }
@@ -154,8 +177,10 @@ class Link {
   }
   void mark_told() {
     told_ = granted_;
+    untold_bytes_ = 0;
     due_ = acknowledge_now_ = false;
   }
+  static std::uint32_t lines(std::size_t bytes) { return static_cast<std::uint32_t>((bytes + 63) & ~std::size_t{63}); }
   static std::uint64_t pack(const Counts &granted) {
     return static_cast<std::uint64_t>(granted[0]) << 16 | static_cast<std::uint64_t>(granted[kChunks]) << 32 |
            static_cast<std::uint64_t>(granted[1] & 0xff) << 48 | static_cast<std::uint64_t>(granted[2]) << 56;
@@ -168,9 +193,14 @@ class Link {
   std::uint32_t acknowledged_ = 0;
   std::uint32_t slots_ = 0;
   Counts sent_{}, allowed_{};
+  std::uint32_t wire_bytes_ = 0, free_bytes_ = UINT32_MAX, wire_reserve_ = 0;
+  std::uint32_t position_ = 0;  // of the next message on the wire, in bytes, since the start; may wrap
+  std::vector<std::uint32_t>
+      begins_;  // positions of unacknowledged messages, by sequence modulo slots; empty: no bound
   // Receiving
   std::uint32_t received_ = 0;
   std::uint32_t written_received_ = 0;  // as of the last take_grants()
+  std::uint32_t untold_bytes_ = 0;      // of the wire, received and not yet acknowledged
   Counts granted_{}, told_{}, half_{};
   std::uint64_t own_identity_ = 0;       // version and epoch, in place
   std::uint64_t granted_counts_ = 0;     // granted_, as headers carry it

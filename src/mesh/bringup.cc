@@ -40,6 +40,7 @@ link::LimitInputs limit_inputs(const BringupOptions &options) {
       if (!offer.software()) continue;
       inputs.wire_bytes = options.wire_bytes;
       inputs.wire_packets = options.wire_packets;
+      inputs.free_bytes = options.wire_free_bytes;
       inputs.packet_bytes = std::min<std::int64_t>(inputs.packet_bytes, verbs::mtu_bytes(offer.active_mtu));
     }
   }
@@ -60,6 +61,7 @@ BringupOptions bringup_options(const Config &config) {
   options.qp.traffic_class = static_cast<std::uint8_t>(config.traffic_class);
   options.qp.service_level = static_cast<std::uint8_t>(config.service_level);
   options.qp.hop_limit = static_cast<std::uint8_t>(config.hop_limit);
+  options.qp.flow_label = static_cast<std::uint32_t>(config.flow_label);
   return options;
 }
 
@@ -203,7 +205,7 @@ Result<> Bringup::create_peer(Peer &peer, std::uint32_t place) {
   peer.signal_every = std::clamp(rail.send_depth / 4, 1u, kSignalEvery);
   peer.request.sg_list = peer.pieces;
   rail.qps.insert(peer.qp->qp_num, &peer);
-  return peer.owned_qp->to_init(0, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+  return peer.owned_qp->to_init(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
 }
 
 std::vector<std::byte> Bringup::announcement() const {

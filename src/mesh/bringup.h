@@ -31,6 +31,7 @@ struct BringupOptions {
   // What the software device takes in at a post (softdev::kWireBytes, kWirePackets).
   std::int64_t wire_bytes = INT64_MAX;
   std::int64_t wire_packets = INT64_MAX;
+  std::int64_t wire_free_bytes = 0;  // a message up to this takes a packet only
   verbs::QpOptions qp;
   std::vector<const verbs::Device *> devices;         // opened by the caller, who keeps them until the mesh is gone
   std::vector<std::vector<verbs::PortOffer>> offers;  // of every rank, by rank

@@ -82,7 +82,8 @@ TUTTI_HOT bool Mesh::post_eager(Peer &peer, const Stream &stream, link::Class me
   std::byte *slot =
       peer.slots + static_cast<std::size_t>(peer.link.next_sequence() & peer.slot_mask) * peer.slot_stride;
   *reinterpret_cast<link::Header *>(slot) =
-      peer.link.stamp(message_class, kind, flags, stream.communicator, stream.call, stream.signature);
+      peer.link.stamp(message_class, kind, flags, stream.communicator, stream.call, stream.signature,
+                      sizeof(link::Header) + data.size());
   copy_bytes(slot + sizeof(link::Header), data.data(), data.size());
   const auto bytes = static_cast<std::uint32_t>(sizeof(link::Header) + data.size());
   peer.pieces[0] = {reinterpret_cast<std::uint64_t>(slot), bytes, peer.rail->slots.lkey()};
@@ -96,25 +97,33 @@ TUTTI_HOT bool Mesh::post_eager(Peer &peer, const Stream &stream, link::Class me
   return true;
 }
 
+TUTTI_HOT bool Mesh::may_send(const Peer &peer, link::Class message_class, std::size_t bytes) const {
+  return peer.link.can_send(message_class) && peer.link.has_room(message_class, sizeof(link::Header) + bytes) &&
+         room_to_post(peer);
+}
+
 Sent Mesh::send(int to, const Stream &stream, std::span<const std::byte> data, bool acknowledge) {
+  constexpr link::Class kClass = link::Class::collective;
   Peer &peer = *peers_[static_cast<std::size_t>(to)];
-  const bool staged = data.size() > eager_bytes_;
-  if (!staged && !acknowledge && peer.link.can_send(link::Class::collective) && room_to_post(peer)) [[likely]] {
-    const std::uint32_t sequence = peer.link.next_sequence();
-    post_eager(peer, stream, link::Class::collective, link::Kind::data, 0, data);
-    return {.accepted = true, .holds_memory = false, .sequence = sequence};
-  }
-  if (!(staged ? peer.link.can_send_chunk() : peer.link.can_send(link::Class::collective))) learn_grants(peer);
-  if (!room_to_post(peer) || !(staged ? peer.link.can_send_chunk() : peer.link.can_send(link::Class::collective))) {
-    ++statistics_.send_stalls;
-    return {};
-  }
-  const std::uint32_t sequence = peer.link.next_sequence();
   // Only a device that takes user memory as it is makes anyone wait for acknowledgements.
   const std::uint8_t flags = acknowledge && peer.rail->copies_at_post ? link::kAcknowledgeNow : 0;
-  if (staged) return post_chunk(peer, stream, data, flags);
-  post_eager(peer, stream, link::Class::collective, link::Kind::data, flags, data);
-  return {.accepted = true, .holds_memory = false, .sequence = sequence};
+  if (data.size() <= eager_bytes_) {
+    if (!may_send(peer, kClass, data.size())) [[unlikely]] {
+      learn_grants(peer);
+      if (!may_send(peer, kClass, data.size())) return stalled();
+    }
+    const std::uint32_t sequence = peer.link.next_sequence();
+    post_eager(peer, stream, kClass, link::Kind::data, flags, data);
+    return {.accepted = true, .holds_memory = false, .sequence = sequence};
+  }
+  if (!peer.link.can_send_chunk()) learn_grants(peer);
+  if (!peer.link.can_send_chunk() || !room_to_post(peer)) return stalled();
+  return post_chunk(peer, stream, data, flags);
+}
+
+Sent Mesh::stalled() {
+  ++statistics_.send_stalls;
+  return {};
 }
 
 Sent Mesh::post_chunk(Peer &peer, const Stream &stream, std::span<const std::byte> data, std::uint8_t flags) {
@@ -128,7 +137,7 @@ Sent Mesh::post_chunk(Peer &peer, const Stream &stream, std::span<const std::byt
   ibv_send_wr &request = peer.request;
   request.imm_data = htonl(peer.link.next_chunk());
   *reinterpret_cast<link::Header *>(front) = peer.link.stamp(link::Class::collective, link::Kind::data, flags,
-                                                             stream.communicator, stream.call, stream.signature);
+                                                             stream.communicator, stream.call, stream.signature, 0);
   peer.link.take_chunk();
   if (holds) {
     peer.pieces[0] = {reinterpret_cast<std::uint64_t>(front), sizeof(link::Header), peer.rail->slots.lkey()};
@@ -152,8 +161,10 @@ Sent Mesh::post_chunk(Peer &peer, const Stream &stream, std::span<const std::byt
 bool Mesh::send_control(int to, const Stream &stream, link::Kind kind, std::span<const std::byte> payload) {
   TUTTI_CHECK(payload.size() <= kControlBytes);
   Peer &peer = *peers_[static_cast<std::size_t>(to)];
-  if (!peer.link.can_send(link::Class::control)) learn_grants(peer);
-  if (!room_to_post(peer) || !peer.link.can_send(link::Class::control)) return false;
+  if (!may_send(peer, link::Class::control, payload.size())) {
+    learn_grants(peer);
+    if (!may_send(peer, link::Class::control, payload.size())) return false;
+  }
   return post_eager(peer, stream, link::Class::control, kind, 0, payload);
 }
 
@@ -255,8 +266,9 @@ TUTTI_HOT bool Mesh::take_receive(Rail &rail, const ibv_wc &completion, Record &
   const std::uint32_t chunk = chunked ? ntohl(completion.imm_data) % limits_.chunks : 0;
   if (chunked) front = peer->incoming_chunks + chunk * chunk_stride_ + kChunkHeaderOffset;
   const auto &header = *reinterpret_cast<const link::Header *>(front);
-  const link::Arrival arrival =
-      completion.byte_len < sizeof(header) ? link::Arrival::broken : peer->link.accept(header);
+  const link::Arrival arrival = completion.byte_len < sizeof(header)
+                                    ? link::Arrival::broken
+                                    : peer->link.accept(header, chunked ? 0 : completion.byte_len);
   const link::Class message_class = header.kind() == link::Kind::data ? link::Class::collective : link::Class::control;
   rail.receives.filled(buffer, peer->rank, message_class);
   if (arrival != link::Arrival::deliver) [[unlikely]] {
@@ -266,7 +278,7 @@ TUTTI_HOT bool Mesh::take_receive(Rail &rail, const ibv_wc &completion, Record &
   }
   if (chunked) rail.receives.release(buffer);  // it only carried the notice
   ++peer->held;
-  if (header.flags() & link::kAcknowledgeNow) mark_grant(*peer);
+  if (peer->link.grant_due()) mark_grant(*peer);
   ++statistics_.messages_received;
   record = {.payload = front + sizeof(header),
             .bytes = completion.byte_len - static_cast<std::uint32_t>(sizeof(header)),

@@ -139,6 +139,8 @@ class Mesh {
   void post_failed(Peer &peer, int error);
   bool post_eager(Peer &peer, const Stream &stream, link::Class message_class, link::Kind kind, std::uint8_t flags,
                   std::span<const std::byte> data);
+  bool may_send(const Peer &peer, link::Class message_class, std::size_t bytes) const;
+  Sent stalled();
   Sent post_chunk(Peer &peer, const Stream &stream, std::span<const std::byte> data, std::uint8_t flags);
   void write_grants(Peer &peer, bool signalled);
   bool room_to_post(const Peer &peer) const;

@@ -18,8 +18,10 @@
 
 namespace tutti::softdev {
 
-// Below this, the data likely still fits into the reader's share of the caches and memcpy wins.
-inline constexpr std::size_t kStreamBytes = 64 << 10;
+// Below this memcpy wins, since the data is still in the reader's share of the caches when it looks. Above, a plain
+// store first fetches each line from the core that read it last: broadcasts of 16 to 128 KiB between distant cores took
+// three to four times as long, between near ones as long or a little longer.
+inline constexpr std::size_t kStreamBytes = 8 << 10;
 
 // Past the caches. To be followed by copy_fence().
 inline void copy_stream(std::byte *to, const void *from, std::size_t bytes) {

@@ -132,9 +132,11 @@ std::uint32_t backlog(Cq &cq) {
     }
   }
   count += std::min(shared, shared_posted);
-  for (Qp *qp : cq.senders)
+  for (Qp *qp : cq.senders) {
+    if (qp->state == IBV_QPS_RTS && qp->peer_word != 0) read_consumed(*qp);
     for (std::uint32_t i = qp->sq_scan; i != qp->sq_pushed && entry(*qp, i).cell_end <= qp->acked; ++i)
       count += entry(*qp, i).signaled;
+  }
   return count;
 }
 

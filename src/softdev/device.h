@@ -58,6 +58,7 @@ struct GidRow {
 struct Port {
   std::vector<GidRow> gids;
   int table_length = 0;
+  std::vector<std::uint16_t> pkeys;
   bool active = true;
   ibv_mtu mtu = IBV_MTU_4096;
   std::uint64_t subnet = 0;

@@ -18,7 +18,7 @@
 namespace tutti::softdev {
 
 inline constexpr std::uint64_t kArenaMagic = 0x5455545449534456;  // "TUTTISDV"
-inline constexpr std::uint32_t kLayoutVersion = 2;
+inline constexpr std::uint32_t kLayoutVersion = 3;
 
 inline constexpr std::uint32_t kCells = 128;            // of a QP's ring: 8 KiB; also the bound of messages in flight
 inline constexpr std::uint32_t kRingBytes = 128 << 10;  // payload that does not fit into cells
@@ -93,7 +93,9 @@ struct alignas(64) QpSlot {
   std::uint8_t rnr_retry;
   std::uint8_t timeout;  // of this QP's sends, and how often it repeats them
   std::uint8_t retry_cnt;
+  std::uint16_t pkey;
   std::uint8_t dest_gid[16];
+  std::uint32_t pd;  // a peer's access is refused unless the region has the same one
   // Line 1: cells of this QP's ring taken so far. Stored at every poll that takes some, read by the peer only when it
   // wants a completion or room and no message has brought the count: read at every poll, the line would travel with
   // every message.

@@ -81,7 +81,7 @@ ibv_mr *reg_mr(ibv_pd *handle, void *address, std::size_t length, int access) {
   store(slot.address, start);
   store(slot.length, length);
   store(slot.arena_offset, in_arena ? start - base : 0);
-  slot.pd = pd.number;
+  store(slot.pd, pd.number);
   store_release(slot.key, mr->rkey);
   ++pd.users;
   ++context.mrs;

@@ -59,6 +59,18 @@ Result<> parse_fault(std::string_view part, std::string_view value, Options *opt
   return {};
 }
 
+Result<> parse_pkeys(std::string_view part, std::string_view value, PortCaps *port) {
+  port->pkeys.clear();
+  for (const std::string_view row : split(value, '/')) {
+    std::uint16_t key = 0;
+    const auto [end, error] = std::from_chars(row.data(), row.data() + row.size(), key, 16);
+    if (error != std::errc() || end != row.data() + row.size())
+      return fail(Code::config, "TUTTI_SOFTDEV: '{}' needs P_Keys as hexadecimal numbers, like ffff/8001", part);
+    port->pkeys.push_back(key);
+  }
+  return {};
+}
+
 Result<> parse_gids(std::string_view value, PortCaps *port) {
   port->gids.clear();
   for (const std::string_view row : split(value, '/')) port->gids.emplace_back(row);
@@ -77,6 +89,8 @@ Result<> parse_port(std::string_view part, std::string_view name, std::string_vi
   } else if (name == "subnet") {
     if (value.size() > 15) return fail(Code::config, "TUTTI_SOFTDEV: '{}' has more than 15 characters", part);
     port.subnet = value;
+  } else if (name == "pkeys") {
+    return parse_pkeys(part, value, &port);
   } else {
     return parse_gids(value, &port);
   }
@@ -113,7 +127,7 @@ Result<> parse_part(std::string_view part, bool *next_port, Options *options) {
     } else {
       return fail(Code::config, "TUTTI_SOFTDEV: '{}' is out of order: ports are numbered from 1", part);
     }
-  } else if (name == "port_active" || name == "mtu" || name == "subnet" || name == "gids") {
+  } else if (name == "port_active" || name == "mtu" || name == "subnet" || name == "gids" || name == "pkeys") {
     return parse_port(part, name, value, &caps);
   } else if (name == "fault") {
     return parse_fault(part, value, options);

@@ -18,7 +18,7 @@
 namespace tutti::softdev {
 namespace {
 
-static_assert(kWireBytes <= kRingBytes && kWirePackets < kCells);
+static_assert(kWireBytes <= kRingBytes && kWirePackets < kCells && kWireFreeBytes <= kCellPayload);
 constexpr std::size_t kQpMemory = kCells * sizeof(Cell) + kRingBytes;
 
 // InfiniBand specification, "Modify Queue Pair" for RC: what a transition needs and what it may carry. Alternate paths
@@ -57,7 +57,11 @@ bool transition_allowed(ibv_qp_state from, ibv_qp_state to, int mask) {
 int check_values(Qp &qp, const ibv_qp_attr &wanted, int mask) {
   Context &context = context_of(&qp);
   if ((mask & IBV_QP_PORT) != 0 && (wanted.port_num == 0 || wanted.port_num > context.ports.size())) return EINVAL;
-  if ((mask & IBV_QP_PKEY_INDEX) != 0 && wanted.pkey_index != 0) return EINVAL;
+  if ((mask & IBV_QP_PKEY_INDEX) != 0) {
+    const int port = (mask & IBV_QP_PORT) != 0 ? wanted.port_num : qp.attributes.port_num;
+    const std::vector<std::uint16_t> &table = context.ports[static_cast<std::size_t>(port) - 1].pkeys;
+    if (wanted.pkey_index >= table.size() || table[wanted.pkey_index] == 0) return EINVAL;
+  }
   if ((mask & IBV_QP_PATH_MTU) != 0 &&
       (wanted.path_mtu < IBV_MTU_256 || wanted.path_mtu > context.ports[qp.attributes.port_num - 1].mtu))
     return EINVAL;
@@ -136,6 +140,7 @@ int to_rtr(Qp &qp, const ibv_qp_attr &wanted, int mask) {
   store(slot.ring_offset, ring);
   store(slot.dest_qpn, qp.attributes.dest_qp_num);
   store(slot.rq_psn, qp.attributes.rq_psn);
+  store(slot.pkey, context.ports[qp.attributes.port_num - 1].pkeys[qp.attributes.pkey_index]);
   store(slot.consumed, 0u);
   store(slot.failure, 0u);
   for (int i = 0; i < 16; ++i) store(slot.dest_gid[i], gid.raw[i]);
@@ -323,6 +328,7 @@ ibv_qp *create_qp(ibv_pd *handle, ibv_qp_init_attr *attributes) {
   qp->qp_num = qp->handle = (number | static_cast<std::uint32_t>(context.qp_generation[number]++) << 17) & 0xffffff;
   qp->slot = &context.self->header().qps[number];
   qp->busy = load(qp->slot->busy);
+  store(qp->slot->pd, pd.number);
   publish_state(*qp, false);
   add_to_cqs(*qp);
   context.by_slot[number] = qp;

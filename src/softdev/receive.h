@@ -99,7 +99,16 @@ inline int fail_receive(Qp &qp, ibv_wc &wc, std::uint64_t wr_id, ibv_wc_status s
   return 1;
 }
 
-// Messages of several packets, with immediate, or in the byte ring. Returns the number of completions, -1 to stop.
+// Where the next packet's bytes lie in the byte ring; they count as read from here on.
+TUTTI_HOT const std::byte *take_from_ring(Qp &qp, std::uint32_t bytes) {
+  const std::uint64_t place = ring_place(qp.receive_position, bytes);
+  qp.receive_position = place + bytes;
+  // Where the next message's bytes begin, in a stream.
+  __builtin_prefetch(qp.bytes + (ring_place(qp.receive_position, bytes) & (kRingBytes - 1)));
+  return qp.bytes + (place & (kRingBytes - 1));
+}
+
+// Messages of several packets, with immediate, or into several pieces. Returns the number of completions, -1 to stop.
 inline int receive_other(Context &context, Qp &qp, Watch &watched, std::uint64_t header, ibv_wc &wc) {
   const CellKind kind = header_kind(header);
   Cell &cell = qp.cells[place_of(qp.receive_next)];
@@ -137,11 +146,7 @@ inline int receive_other(Context &context, Qp &qp, Watch &watched, std::uint64_t
   } else {
     const std::byte *from = reinterpret_cast<const std::byte *>(cell.payload) + imm_bytes;
     if ((header & kInRing) != 0) {
-      const std::uint64_t place = ring_place(qp.receive_position, bytes);
-      from = qp.bytes + (place & (kRingBytes - 1));
-      qp.receive_position = place + bytes;
-      // Where the next message's bytes begin, in a stream.
-      __builtin_prefetch(qp.bytes + (ring_place(qp.receive_position, bytes) & (kRingBytes - 1)));
+      from = take_from_ring(qp, bytes);
     }
     const ibv_wc_status status =
         scatter(context, qp, qp.assembly_sges.data(), qp.assembly.sges, qp.assembled, from, bytes);
@@ -160,9 +165,9 @@ inline int receive_other(Context &context, Qp &qp, Watch &watched, std::uint64_t
   return 1;
 }
 
-// A message that came within its cell.
-TUTTI_HOT bool receive_cell(Context &context, Qp &qp, Watch &watched, std::uint64_t header, ibv_wc &wc) {
-  constexpr std::uint64_t kShape = kFirst | kLast | kImm | kInRing | 0xfull << 48;
+// A SEND of one packet, into one piece.
+TUTTI_HOT bool receive_at_once(Context &context, Qp &qp, Watch &watched, std::uint64_t header, ibv_wc &wc) {
+  constexpr std::uint64_t kShape = kFirst | kLast | kImm | 0xfull << 48;
   constexpr std::uint64_t kPlain = kFirst | kLast | static_cast<std::uint64_t>(CellKind::send) << 48;
   if ((header & kShape) != kPlain || qp.receives->posted() == 0 || qp.rnr_until_ns != 0) return false;
   ReceiveQueue &queue = *qp.receives;
@@ -171,7 +176,9 @@ TUTTI_HOT bool receive_cell(Context &context, Qp &qp, Watch &watched, std::uint6
   const ReceiveEntry entry = queue.entries[index];
   const std::uint32_t bytes = header_bytes(header);
   if (entry.sges != 1 || sge.length < bytes || !local_range(context, qp, sge, true)) return false;
-  copy_small(reinterpret_cast<void *>(sge.addr), qp.cells[place_of(qp.receive_next)].payload, bytes);
+  void *to = reinterpret_cast<void *>(sge.addr);
+  if ((header & kInRing) != 0) std::memcpy(to, take_from_ring(qp, bytes), bytes);
+  else copy_small(to, qp.cells[place_of(qp.receive_next)].payload, bytes);
   pop(qp, queue);
   advance(watched, qp);
   fill(wc, qp, entry.wr_id, IBV_WC_SUCCESS, IBV_WC_RECV, bytes);
@@ -207,7 +214,7 @@ inline int receive(Watch &watched, int capacity, ibv_wc *wc) {
     if constexpr (kSlow)
       if (!context.world.sees_next() || held_back(context, qp, header)) break;
     acknowledge(qp, header_consumed(header));
-    if (receive_cell(context, qp, watched, header, wc[count])) [[likely]] {
+    if (receive_at_once(context, qp, watched, header, wc[count])) [[likely]] {
       ++count;
     } else {
       const int more = receive_other(context, qp, watched, header, wc[count]);

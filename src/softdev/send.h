@@ -83,6 +83,21 @@ TUTTI_HOT void publish_cell(Qp &qp, Cell &cell, std::uint32_t bytes, CellKind ki
   if (qp.send_next - qp.acked > 2) __builtin_prefetch(&qp.peer_cells[place_of(qp.send_next + kAhead)], 1);
 }
 
+// Where the next packet's bytes go in the byte ring; they count as sent from here on.
+TUTTI_HOT std::byte *take_ring(Qp &qp, std::uint32_t bytes) {
+  const std::uint64_t place = ring_place(qp.send_position, bytes);
+  qp.send_position = place + bytes;
+  // As for the cells: own the first lines of the messages to come, as long as those are few.
+  constexpr std::uint32_t kFewBytes = 256;
+  if (bytes <= kFewBytes && qp.send_next - qp.acked > 2)
+    __builtin_prefetch(qp.peer_bytes + ((qp.send_position + 4ull * ((bytes + 63) & ~63u)) & (kRingBytes - 1)), 1);
+  return qp.peer_bytes + (place & (kRingBytes - 1));
+}
+
+TUTTI_HOT std::uint32_t packet_limit(const Qp &qp) {
+  return std::min<std::uint32_t>(kPacketBytes, 128u << qp.attributes.path_mtu);
+}
+
 // Copies `bytes` bytes at offset `skip` of a gather list.
 inline void gather(std::byte *to, const ibv_sge *sge, std::uint32_t skip, std::uint32_t bytes, bool large) {
   while (bytes > 0) {
@@ -112,11 +127,11 @@ enum class Push { done, wait, failed };
 
 // One packet after the other into the peer's ring, as far as there is room.
 inline Push push_send(Qp &qp, SendEntry &send, PendingSend &work, const ibv_sge *sges) {
-  const std::uint32_t packet_limit = std::min<std::uint32_t>(kPacketBytes, 128u << qp.attributes.path_mtu);
+  const std::uint32_t limit = packet_limit(qp);
   const bool with_imm = work.opcode == IBV_WR_SEND_WITH_IMM;
   for (;;) {
     const std::uint32_t left = send.length - work.pushed;
-    const std::uint32_t bytes = std::min(left, packet_limit);
+    const std::uint32_t bytes = std::min(left, limit);
     const bool last = bytes == left;
     const std::uint32_t imm_bytes = with_imm && last ? 4 : 0;
     const bool in_ring = bytes + imm_bytes > kCellPayload;
@@ -130,13 +145,7 @@ inline Push push_send(Qp &qp, SendEntry &send, PendingSend &work, const ibv_sge 
     if (last && (work.flags & IBV_SEND_SOLICITED) != 0) flags |= kSolicited;
     if (in_ring) {
       flags |= kInRing;
-      const std::uint64_t place = ring_place(qp.send_position, bytes);
-      gather(qp.peer_bytes + (place & (kRingBytes - 1)), sges, work.pushed, bytes, false);
-      qp.send_position = place + bytes;
-      // As for the cells: own the first lines of the messages to come, as long as those are few.
-      constexpr std::uint32_t kFewBytes = 256;
-      if (bytes <= kFewBytes)
-        __builtin_prefetch(qp.peer_bytes + ((qp.send_position + 4ull * ((bytes + 63) & ~63u)) & (kRingBytes - 1)), 1);
+      gather(take_ring(qp, bytes), sges, work.pushed, bytes, false);
     } else {
       gather(reinterpret_cast<std::byte *>(cell.payload) + imm_bytes, sges, work.pushed, bytes, false);
     }
@@ -155,7 +164,9 @@ inline const MrSlot *remote_range(Qp &qp, std::uint32_t rkey, std::uint64_t addr
   if (load_acquire(mr.key) != rkey) return nullptr;
   const std::uint64_t offset = address - load(mr.address);
   const bool inside = offset <= load(mr.length) && length <= load(mr.length) - offset;
-  return inside && (load(mr.access) & static_cast<std::uint32_t>(access)) != 0 ? &mr : nullptr;
+  const bool allowed =
+      (load(mr.access) & static_cast<std::uint32_t>(access)) != 0 && load(mr.pd) == load(qp.peer_slot->pd);
+  return inside && allowed ? &mr : nullptr;
 }
 
 // Remote memory as this process sees it; null where it does not.
@@ -223,8 +234,14 @@ inline Push push_read(Qp &qp, std::uint32_t index, SendEntry &send, PendingSend 
   return Push::done;
 }
 
-// The peer's QP may take our messages when it points back at us and expects our PSN: anything else is a wire that
-// nobody answers on.
+// Packets of another partition are dropped without an answer, and so are those between two limited members (bit 15
+// clear).
+inline bool same_partition(std::uint16_t a, std::uint16_t b) {
+  return ((a ^ b) & 0x7fff) == 0 && ((a | b) & 0x8000) != 0;
+}
+
+// The peer's QP may take our messages when it points back at us, expects our PSN and is in our partition: anything else
+// is a wire that nobody answers on.
 inline bool connect(Qp &qp) {
   const QpSlot &peer = *qp.peer_slot;
   const std::uint64_t word = load_acquire(peer.word);
@@ -232,7 +249,7 @@ inline bool connect(Qp &qp) {
   unsigned char gid[16];
   for (int i = 0; i < 16; ++i) gid[i] = load(peer.dest_gid[i]);
   if (load(peer.dest_qpn) != qp.qp_num || load(peer.rq_psn) != qp.attributes.sq_psn ||
-      std::memcmp(gid, qp.own_gid.raw, 16) != 0)
+      std::memcmp(gid, qp.own_gid.raw, 16) != 0 || !same_partition(load(peer.pkey), load(qp.slot->pkey)))
     return false;
   const std::uint64_t ring = load(peer.ring_offset);
   if (load_acquire(peer.word) >> 8 != word >> 8) return false;
@@ -352,12 +369,15 @@ inline int accept_send(Qp &qp, const ibv_send_wr &wr) {
   return 0;
 }
 
-// A SEND that fits into its cell, with nothing waiting before it.
-TUTTI_HOT bool send_in_cell(Context &context, Qp &qp, const ibv_send_wr &wr) {
-  if (wr.opcode != IBV_WR_SEND || wr.num_sge != 1 || wr.sg_list->length > kCellPayload || qp.sq_pushed != qp.sq_head ||
-      qp.peer_word == 0 || qp.sends_stopped || qp.send_next - qp.acked >= kCells)
+// A SEND of one piece and one packet, with nothing waiting before it.
+TUTTI_HOT bool send_at_once(Context &context, Qp &qp, const ibv_send_wr &wr) {
+  if (wr.opcode != IBV_WR_SEND || wr.num_sge != 1 || qp.sq_pushed != qp.sq_head || qp.peer_word == 0 ||
+      qp.sends_stopped || qp.send_next - qp.acked >= kCells)
     return false;
   const ibv_sge &sge = *wr.sg_list;
+  const bool in_ring = sge.length > kCellPayload;
+  if (in_ring && (sge.length > packet_limit(qp) || sge.length > context.caps.max_message || !room(qp, sge.length)))
+    return false;
   if ((wr.send_flags & IBV_SEND_INLINE) != 0 ? sge.length > qp.max_inline : !local_range(context, qp, sge, false))
     return false;
   Cell &cell = qp.peer_cells[place_of(qp.send_next)];
@@ -365,9 +385,15 @@ TUTTI_HOT bool send_in_cell(Context &context, Qp &qp, const ibv_send_wr &wr) {
     end_access(qp);
     return false;
   }
-  copy_small(cell.payload, reinterpret_cast<const void *>(sge.addr), sge.length);
-  publish_cell(qp, cell, sge.length, CellKind::send,
-               kFirst | kLast | ((wr.send_flags & IBV_SEND_SOLICITED) != 0 ? kSolicited : 0));
+  std::uint64_t flags = kFirst | kLast | ((wr.send_flags & IBV_SEND_SOLICITED) != 0 ? kSolicited : 0);
+  const void *data = reinterpret_cast<const void *>(sge.addr);
+  if (in_ring) {
+    flags |= kInRing;
+    std::memcpy(take_ring(qp, sge.length), data, sge.length);
+  } else {
+    copy_small(cell.payload, data, sge.length);
+  }
+  publish_cell(qp, cell, sge.length, CellKind::send, flags);
   end_access(qp);
   const bool signaled = qp.all_signaled || (wr.send_flags & IBV_SEND_SIGNALED) != 0;
   qp.sends[qp.sq_head & qp.sq_mask] = {wr.wr_id, qp.send_next, sge.length, IBV_WC_SEND, IBV_WC_SUCCESS, signaled};
@@ -405,7 +431,7 @@ inline int post_send(ibv_qp *handle, ibv_send_wr *wr, ibv_send_wr **bad) {
     }
     if constexpr (kSlow)
       if (context.world.post_fault("qp_error", context, &qp) != 0) enter_error(qp);
-    if (qp.state == IBV_QPS_RTS && send_in_cell(context, qp, *wr)) continue;
+    if (qp.state == IBV_QPS_RTS && send_at_once(context, qp, *wr)) continue;
     error = accept_send(qp, *wr);
     if (error != 0) break;
     accepted = true;

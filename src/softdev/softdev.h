@@ -22,12 +22,14 @@ namespace tutti::softdev {
 // calls of its own side.
 inline constexpr std::int64_t kWireBytes = 128 << 10;
 inline constexpr std::int64_t kWirePackets = 120;
+inline constexpr std::int64_t kWireFreeBytes = 56;  // a message up to this takes no bytes, only a packet
 
 struct PortCaps {
   bool active = true;
   int mtu = 4096;                 // active MTU in bytes
   std::string subnet;             // ports on different subnets do not reach each other
   std::vector<std::string> gids;  // empty: one random RoCE v2 address; else "v2 fe80::1", "v1 10.0.0.1", "" for a hole
+  std::vector<std::uint16_t> pkeys = {0xffff};  // 0: an empty row
 };
 
 struct Caps {

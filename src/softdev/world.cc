@@ -96,6 +96,7 @@ Result<std::vector<Port>> make_ports(const Caps &caps) {
   std::vector<Port> ports;
   for (const PortCaps &from : caps.ports) {
     Port port;
+    port.pkeys = from.pkeys;
     port.active = from.active;
     port.mtu = mtu_of(from.mtu);
     port.subnet = from.subnet.empty() ? 0 : hash_text(from.subnet);
@@ -329,7 +330,8 @@ int query_device(ibv_context *handle, ibv_device_attr *attributes) {
   attributes->max_pd = 1 << 16;
   attributes->max_qp_rd_atom = attributes->max_qp_init_rd_atom = 128;
   attributes->atomic_cap = IBV_ATOMIC_NONE;
-  attributes->max_pkeys = 1;
+  for (const Port &port : context.ports)
+    attributes->max_pkeys = std::max(attributes->max_pkeys, static_cast<std::uint16_t>(port.pkeys.size()));
   attributes->phys_port_cnt = static_cast<std::uint8_t>(context.ports.size());
   if (caps.srq) {
     attributes->max_srq = 1 << 16;
@@ -350,7 +352,7 @@ int query_port(ibv_context *handle, std::uint8_t number, ibv_port_attr *attribut
   attributes->active_mtu = port.mtu;
   attributes->gid_tbl_len = port.table_length;
   attributes->max_msg_sz = context.caps.max_message;
-  attributes->pkey_tbl_len = 1;
+  attributes->pkey_tbl_len = static_cast<std::uint16_t>(port.pkeys.size());
   attributes->max_vl_num = 1;
   attributes->active_width = 2;                  // 4x
   attributes->active_speed = 128;                // NDR: nothing slower describes a memory bus
@@ -379,8 +381,10 @@ int query_gids(ibv_context *handle, std::uint8_t number, verbs::GidEntry *entrie
 int query_pkey(ibv_context *handle, std::uint8_t number, int index, __be16 *pkey) {
   Context &context = *static_cast<Context *>(handle);
   if (const int error = blocked(context, "query_pkey")) return error;
-  if (number == 0 || number > context.ports.size() || index != 0) return EINVAL;
-  *pkey = htobe16(0xffff);
+  if (number == 0 || number > context.ports.size()) return EINVAL;
+  const std::vector<std::uint16_t> &table = context.ports[number - 1u].pkeys;
+  if (index < 0 || static_cast<std::size_t>(index) >= table.size()) return EINVAL;
+  *pkey = htobe16(table[static_cast<std::size_t>(index)]);
   return 0;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs/device.h"
 
+#include <endian.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -32,6 +34,17 @@ const char *state_name(int state) {
 template <class Field>
 Field clamped(int value) {
   return static_cast<Field>(std::clamp<std::int64_t>(value, 0, std::numeric_limits<Field>::max()));
+}
+
+std::vector<PkeyEntry> read_pkeys(const Api &api, ibv_context *context, std::uint8_t port, int length) {
+  std::vector<PkeyEntry> table;
+  for (int index = 0; index < length; ++index) {
+    __be16 value = 0;
+    // Value 0 is an empty row; one that cannot be read is as good as empty.
+    if (api.query_pkey(context, port, index, &value) == 0 && be16toh(value) != 0)
+      table.push_back({be16toh(value), static_cast<std::uint16_t>(index)});
+  }
+  return table;
 }
 
 std::string port_text(const Port &port) {
@@ -109,22 +122,34 @@ Result<Port> Device::probe(std::uint8_t number, const ProbeOptions &options) con
     port.unusable = "no shared receive queues";
     port.unsupported = true;
   } else {
-    std::vector<GidEntry> table(static_cast<std::size_t>(std::clamp(state.gid_tbl_len, 1, kMaxGids)));
-    const int count = api_->query_gids(context(), number, table.data(), static_cast<int>(table.size()));
-    table.resize(static_cast<std::size_t>(std::max(count, 0)));
-    const Result<GidEntry> gid = choose_gid(table, offer.link_layer, options.gid_index);
-    if (count < 0) {
-      port.unusable = fmt::format("GID table cannot be read: {}", errno_text(-count));
-    } else if (!gid) {
-      port.unusable = gid.error().text;
-    } else {
-      offer.gid = gid->gid;
-      offer.gid_index = gid->index;
-      offer.gid_type = static_cast<std::uint8_t>(gid->type);
-      copy_text(offer.interface, std::string_view(gid->interface, strnlen(gid->interface, sizeof gid->interface)));
-    }
+    choose_addresses(port, state, options);
   }
   return port;
+}
+
+// GID and P_Key: of what the port's tables hold, what the user asked for or what fits.
+void Device::choose_addresses(Port &port, const ibv_port_attr &state, const ProbeOptions &options) const {
+  PortOffer &offer = port.offer;
+  std::vector<GidEntry> table(static_cast<std::size_t>(std::clamp(state.gid_tbl_len, 1, kMaxGids)));
+  const int count = api_->query_gids(context(), offer.port, table.data(), static_cast<int>(table.size()));
+  table.resize(static_cast<std::size_t>(std::max(count, 0)));
+  if (count < 0) {
+    port.unusable = fmt::format("GID table cannot be read: {}", errno_text(-count));
+    return;
+  }
+  const Result<GidEntry> gid = choose_gid(table, offer.link_layer, options.gid_index);
+  port.pkeys = read_pkeys(*api_, context(), offer.port, state.pkey_tbl_len);
+  const Result<PkeyEntry> pkey = choose_pkey(port.pkeys, options.pkey);
+  if (!gid || !pkey) {
+    port.unusable = !gid ? gid.error().text : pkey.error().text;
+    return;
+  }
+  offer.gid = gid->gid;
+  offer.gid_index = gid->index;
+  offer.gid_type = static_cast<std::uint8_t>(gid->type);
+  copy_text(offer.interface, std::string_view(gid->interface, strnlen(gid->interface, sizeof gid->interface)));
+  offer.pkey = pkey->value;
+  offer.pkey_index = pkey->index;
 }
 
 Result<Devices> open_devices(const Api &api, DeviceKind kind, const ProbeOptions &options) {

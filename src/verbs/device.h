@@ -18,6 +18,7 @@
 #include "verbs/gid.h"
 #include "verbs/handle.h"
 #include "verbs/offer.h"
+#include "verbs/pkey.h"
 
 namespace tutti::topology {
 class Topology;
@@ -29,6 +30,7 @@ namespace tutti::verbs {
 struct ProbeOptions {
   std::string host;                              // id of this host, equal on all of its ranks
   std::int64_t gid_index = -1;                   // TUTTI_GID_INDEX
+  std::int64_t pkey = -1;                        // TUTTI_PKEY
   const topology::Topology *topology = nullptr;  // for the distance of NICs; null: all are near
   int numa_node = -1;                            // where this process will run; -1: unknown, all are near
 };
@@ -38,6 +40,7 @@ struct Port {
   std::string unusable;  // why it is not offered; empty: it is
   // Whether that is a matter of what the device can do at all, not of its state or set-up.
   bool unsupported = false;
+  std::vector<PkeyEntry> pkeys;  // of the port, without holes
   bool usable() const { return unusable.empty(); }
 };
 
@@ -57,6 +60,7 @@ class Device {
  private:
   Device() = default;
   Result<Port> probe(std::uint8_t number, const ProbeOptions &options) const;
+  void choose_addresses(Port &port, const ibv_port_attr &state, const ProbeOptions &options) const;
 
   const Api *api_ = nullptr;
   DeviceKind kind_ = DeviceKind::rdma;

@@ -8,9 +8,12 @@
 #include <tuple>
 
 #include "verbs/gid.h"
+#include "verbs/pkey.h"
 
 namespace tutti::verbs {
 namespace {
+
+constexpr std::uint16_t kDefaultPkey = 0xffff;
 
 std::string_view text(const char *bytes, std::size_t capacity) { return {bytes, strnlen(bytes, capacity)}; }
 std::string_view host(const PortOffer &offer) { return text(offer.host, sizeof offer.host); }
@@ -56,11 +59,16 @@ std::string offer_text(const PortOffer &offer) {
       : offer.link_layer == IBV_LINK_LAYER_INFINIBAND
           ? fmt::format("InfiniBand, LID {}, {}", offer.lid, gid_text(offer.gid))
           : fmt::format("{} {}", gid_type_name(offer.type()), gid_text(offer.gid));
-  return fmt::format("{} ({}, MTU {}, host {})", offer_name(offer), address, mtu_bytes(offer.active_mtu), host(offer));
+  // Every port is in the default partition unless somebody made others.
+  const std::string partition =
+      offer.pkey == 0 || offer.pkey == kDefaultPkey ? "" : fmt::format(", P_Key {:#06x}", offer.pkey);
+  return fmt::format("{} ({}, MTU {}{}, host {})", offer_name(offer), address, mtu_bytes(offer.active_mtu), partition,
+                     host(offer));
 }
 
 bool reachable(const PortOffer &a, const PortOffer &b) {
   if (a.kind != b.kind) return false;
+  if (a.pkey != 0 && b.pkey != 0 && !same_partition(a.pkey, b.pkey)) return false;
   if (a.software()) return host(a) == host(b) && interface(a) == interface(b);
   if (a.link_layer != b.link_layer) return false;
   if (a.link_layer == IBV_LINK_LAYER_INFINIBAND) return a.gid.global.subnet_prefix == b.gid.global.subnet_prefix;
@@ -83,7 +91,7 @@ Result<OfferPair> agree(const RankOffers &mine, const RankOffers &theirs) {
   if (!best)
     return fail(Code::device,
                 "ranks {} and {} have no ports that reach each other: rank {} offers {}; rank {} offers {}. Ports must "
-                "be ACTIVE, of one link layer and on one network; TUTTI_DEVICE names the one to use",
+                "be ACTIVE, of one link layer, on one network and in one partition; TUTTI_DEVICE names the one to use",
                 low.rank, high.rank, low.rank, list(low.offers), high.rank, list(high.offers));
   if (!mine_is_low) std::swap(best->mine, best->theirs);
   return *best;

@@ -43,7 +43,8 @@ struct PortOffer {
   std::uint8_t responder_resources = 0;  // READs it can answer at once on a QP
   std::uint8_t far = 0;                  // 1: attached to another NUMA node than the process runs on
   std::uint8_t grh_required = 0;         // 1: the port asks for global routing headers
-  std::uint8_t reserved[4] = {};
+  std::uint16_t pkey = 0;                // 0: not known, fits any
+  std::uint16_t pkey_index = 0;
 
   bool software() const { return kind == static_cast<std::uint8_t>(DeviceKind::software); }
   GidEntry::Type type() const { return static_cast<GidEntry::Type>(gid_type); }

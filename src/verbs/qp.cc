@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "verbs/gid.h"
+#include "verbs/pkey.h"
 
 namespace tutti::verbs {
 namespace {
@@ -126,11 +127,11 @@ Endpoint Qp::endpoint() const {
   return endpoint;
 }
 
-Result<> Qp::to_init(std::uint16_t pkey_index, int access) {
+Result<> Qp::to_init(int access) {
   TUTTI_TRY(expect(IBV_QPS_RESET, IBV_QPS_INIT));
   ibv_qp_attr attributes = {};
   attributes.qp_state = IBV_QPS_INIT;
-  attributes.pkey_index = pkey_index;
+  attributes.pkey_index = port_.pkey_index;
   attributes.port_num = port_.port;
   attributes.qp_access_flags = static_cast<unsigned>(access);
   return modify(attributes, kInitMask, IBV_QPS_INIT);
@@ -145,6 +146,7 @@ Result<> Qp::to_rtr(const Endpoint &remote, const QpOptions &options) {
     return fail(Code::device, "{}: INIT -> RTR refused: the handshake with QP {} is malformed (PSN {:#x}, MTU code {})",
                 text(), remote.qpn, remote.psn, remote.mtu);
   remote_ = remote;
+  options_ = options;
   // Both ends compute the same minimum; the drivers accept more and then lose every packet beyond the smaller MTU.
   path_mtu_ = std::min(port_.active_mtu, remote.mtu);
 
@@ -164,6 +166,7 @@ Result<> Qp::to_rtr(const Endpoint &remote, const QpOptions &options) {
     attributes.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(port_.gid_index);
     attributes.ah_attr.grh.hop_limit = options.hop_limit;
     attributes.ah_attr.grh.traffic_class = options.traffic_class;
+    attributes.ah_attr.grh.flow_label = options.flow_label;
   }
   return modify(attributes, kRtrMask, IBV_QPS_RTR);
 }
@@ -218,9 +221,13 @@ Result<> Qp::modify(ibv_qp_attr &attributes, int mask, ibv_qp_state to) {
 tl::unexpected<Error> Qp::step_failed(ibv_qp_state to, int error, std::string_view detail) const {
   std::string line = fmt::format("{}: {} -> {} failed: {}", text(), state_name(state_), state_name(to),
                                  error != 0 ? errno_text(error) : std::string(detail));
-  line += fmt::format(" (local GID[{}] {}, LID {}", port_.gid_index, gid_text(port_.gid), port_.lid);
+  line += fmt::format(" (local GID[{}] {}, LID {}, P_Key {}", port_.gid_index, gid_text(port_.gid), port_.lid,
+                      pkey_text({port_.pkey, port_.pkey_index}));
   if (remote_.qpn != 0)
-    line += fmt::format("; remote GID {}, LID {}; path MTU {}", gid_text(remote_.gid), remote_.lid, path_mtu_bytes());
+    line += fmt::format(
+        "; remote GID {}, LID {}; path MTU {}, service level {}, traffic class {}, hop limit {}, flow label {}",
+        gid_text(remote_.gid), remote_.lid, path_mtu_bytes(), options_.service_level, options_.traffic_class,
+        options_.hop_limit, options_.flow_label);
   line += ")";
   line += error == ENOMEM ? create_advice(device_->kind(), error) : step_advice(error);
   Error result{Code::device, std::move(line)};

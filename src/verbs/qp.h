@@ -57,7 +57,8 @@ struct QpOptions {
   std::uint8_t traffic_class = 0;
   std::uint8_t service_level = 0;
   std::uint8_t hop_limit = 64;
-  std::uint8_t max_reads = 16;  // READs in flight, within what both devices can
+  std::uint32_t flow_label = 0;  // 20 bits
+  std::uint8_t max_reads = 16;   // READs in flight, within what both devices can
 };
 
 class Qp {
@@ -65,7 +66,7 @@ class Qp {
   // `port` must be a port of `device`, which outlives the QP and does not move.
   static Result<Qp> create(const Device &device, const PortOffer &port, const QpSetup &setup);
 
-  Result<> to_init(std::uint16_t pkey_index, int access);
+  Result<> to_init(int access);  // in the partition of the port's offer
   Result<> to_rtr(const Endpoint &remote, const QpOptions &options);
   Result<> to_rts(const QpOptions &options);
   // From any state; no-op in ERR. Outstanding work then completes as flushed.
@@ -95,6 +96,7 @@ class Qp {
   QpHandle handle_;
   PortOffer port_;
   Endpoint remote_;
+  QpOptions options_;  // of to_rtr
   ibv_qp_cap caps_ = {};
   std::uint32_t psn_ = 0;
   std::uint8_t path_mtu_ = 0;

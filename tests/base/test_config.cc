@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/config.h"
 
 namespace tutti {
@@ -44,6 +46,17 @@ TEST(Config, SizesTakeSuffixes) {
   EXPECT_EQ(parse_bytes("17"), 17);
   for (const char *bad : {"", "K", "4T", "-1", "4 K", "0x10", "9223372036854775807K"})
     EXPECT_FALSE(parse_bytes(bad)) << bad;
+}
+
+TEST(Config, NumbersMayBeHexadecimalAndKeysAreShownSo) {
+  EXPECT_EQ(parse_integer("0x8001"), 0x8001);
+  for (const char *bad : {"", "0x", "0x-1", "0xg", "8001x", "x8001"}) EXPECT_FALSE(parse_integer(bad)) << bad;
+  const auto pkey = std::ranges::find_if(config_variables(),
+                                         [](const Variable &v) { return std::string_view(v.name) == "TUTTI_PKEY"; });
+  EXPECT_EQ(config_text(*read_config({{"TUTTI_PKEY", "32769"}}, nullptr), *pkey), "0x8001");
+  EXPECT_EQ(config_text(*read_config({}, nullptr), *pkey), "-1");
+  EXPECT_FALSE(read_config({{"TUTTI_PKEY", "0x10000"}}, nullptr));
+  EXPECT_FALSE(read_config({{"TUTTI_FLOW_LABEL", "0x100000"}}, nullptr)) << "20 bits";
 }
 
 TEST(Config, AMisspeltVariableIsReportedWithTheNearestName) {

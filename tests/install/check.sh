@@ -38,6 +38,7 @@ step_symbols() {
   declared=$(tr '\n' ' ' <"$source/include/tutti/tutti.h" | grep -oE 'TUTTI_API [^;(]*\(' | grep -oE 'tutti_\w+\($' |
     tr -d '(' | sort)
   diff <(echo "$declared") <(echo "$seen") || fail "exported symbols (right) are not those declared (left)"
+  ! nm -D --undefined-only "$library" | grep -w 'ibv_.*' || fail "libibverbs must be loaded at run time only"
 }
 
 # Each header compiles alone, in its language and strictly.

@@ -13,8 +13,10 @@ namespace {
 
 constexpr Limits kLimits = {.credits = {4, 2, 2}, .chunks = 4, .slots = 8};
 
+constexpr std::size_t kBytes = 48;
+
 Header message(Link &from, Class c = Class::collective, Kind kind = Kind::data, std::uint8_t flags = 0) {
-  return from.stamp(c, kind, flags, 0, 0, 0);
+  return from.stamp(c, kind, flags, 0, 0, 0, kBytes);
 }
 
 class TwoEnds : public testing::Test {
@@ -24,7 +26,7 @@ class TwoEnds : public testing::Test {
   // One message from a to b, whose buffer is posted again at once.
   void carry(Class c = Class::collective) {
     ASSERT_TRUE(a_.can_send(c));
-    ASSERT_EQ(b_.accept(message(a_, c, c == Class::control ? Kind::window : Kind::data)), Arrival::deliver);
+    ASSERT_EQ(b_.accept(message(a_, c, c == Class::control ? Kind::window : Kind::data), kBytes), Arrival::deliver);
     b_.grant(c);
   }
   void carry_chunk() {
@@ -48,7 +50,7 @@ TEST_F(TwoEnds, AMessageCarriesVersionKindEpochAndItsPlaceInTheOrder) {
 
 TEST_F(TwoEnds, AHeaderKeepsEachFieldApartFromTheOthers) {
   Link from({.credits = {0x1234, 0x56, 0x78}, .chunks = 0x3abc, .slots = 0x4000}, 0xbeef, 0x8001'fedc);
-  const Header header = from.stamp(Class::control, Kind::failure, 0x5a, 0xcafe, 0x89ab'cdef, 0xfedc'ba98);
+  const Header header = from.stamp(Class::control, Kind::failure, 0x5a, 0xcafe, 0x89ab'cdef, 0xfedc'ba98, kBytes);
   EXPECT_EQ(header.kind(), Kind::failure);
   EXPECT_EQ(header.version(), kVersion);
   EXPECT_EQ(header.flags(), 0x5a);
@@ -74,7 +76,7 @@ TEST_F(TwoEnds, CreditsRunOutByClassAndComeBackWithAGrant) {
 }
 
 TEST_F(TwoEnds, ABufferThatIsHeldIsNotGrantedAgain) {
-  for (int i = 0; i < 4; ++i) ASSERT_EQ(b_.accept(message(a_)), Arrival::deliver);
+  for (int i = 0; i < 4; ++i) ASSERT_EQ(b_.accept(message(a_), kBytes), Arrival::deliver);
   tell();
   EXPECT_FALSE(a_.can_send(Class::collective));
   b_.grant(Class::collective);
@@ -87,7 +89,7 @@ TEST_F(TwoEnds, TheOtherDirectionsMessagesCarryGrantsAndAcknowledgements) {
   const Header reply = message(b_);
   EXPECT_EQ(reply.received(), 1u);
   EXPECT_EQ(reply.granted_collective(), 5);
-  ASSERT_EQ(a_.accept(reply), Arrival::deliver);
+  ASSERT_EQ(a_.accept(reply, kBytes), Arrival::deliver);
   EXPECT_TRUE(a_.acknowledged(0));
   EXPECT_FALSE(a_.acknowledged(1));
   EXPECT_EQ(a_.retained(), 0u);
@@ -126,7 +128,7 @@ TEST_F(TwoEnds, ChunksAreGrantedApartFromCredits) {
     ASSERT_TRUE(a_.can_send_chunk());
     EXPECT_EQ(a_.next_chunk(), i);
     a_.take_chunk();
-    ASSERT_EQ(b_.accept(message(a_)), Arrival::deliver);
+    ASSERT_EQ(b_.accept(message(a_), kBytes), Arrival::deliver);
     b_.grant(Class::collective);
   }
   tell();
@@ -147,7 +149,7 @@ TEST_F(TwoEnds, AChunkNeedsACreditToo) {
 }
 
 TEST_F(TwoEnds, AnAcknowledgementThatIsAskedForIsDueAtOnce) {
-  ASSERT_EQ(b_.accept(message(a_, Class::collective, Kind::data, kAcknowledgeNow)), Arrival::deliver);
+  ASSERT_EQ(b_.accept(message(a_, Class::collective, Kind::data, kAcknowledgeNow), kBytes), Arrival::deliver);
   EXPECT_TRUE(b_.acknowledgement_due());
   EXPECT_TRUE(b_.grant_due());
   tell();
@@ -156,49 +158,80 @@ TEST_F(TwoEnds, AnAcknowledgementThatIsAskedForIsDueAtOnce) {
 }
 
 TEST_F(TwoEnds, AMessageOfOursAnswersTheAcknowledgementThatIsAskedFor) {
-  ASSERT_EQ(b_.accept(message(a_, Class::collective, Kind::data, kAcknowledgeNow)), Arrival::deliver);
-  ASSERT_EQ(a_.accept(message(b_)), Arrival::deliver);
+  ASSERT_EQ(b_.accept(message(a_, Class::collective, Kind::data, kAcknowledgeNow), kBytes), Arrival::deliver);
+  ASSERT_EQ(a_.accept(message(b_), kBytes), Arrival::deliver);
   EXPECT_FALSE(b_.grant_due());
   EXPECT_TRUE(a_.acknowledged(0));
+}
+
+// ---- What the wire takes in ----
+
+constexpr Limits kNarrow = {
+    .credits = {64, 8, 4}, .chunks = 4, .slots = 128, .wire_bytes = 8192, .free_bytes = 56, .wire_reserve = 1024};
+
+TEST(Wire, MessagesBeyondWhatItHoldsWaitForAcknowledgementsAndSmallOnesDoNot) {
+  Link a(kNarrow, 1), b(kNarrow, 1);
+  int sent = 0;
+  for (; a.has_room(Class::collective, 1000); ++sent) {
+    ASSERT_TRUE(a.can_send(Class::collective));
+    a.stamp(Class::collective, Kind::data, 0, 0, 0, 0, 1000);
+  }
+  EXPECT_EQ(sent, 7) << "7 x 1024 bytes and the reserve fill 8192";
+  EXPECT_TRUE(a.can_send(Class::collective)) << "it is not for want of credits";
+  EXPECT_TRUE(a.has_room(Class::collective, 56)) << "takes a packet only";
+  EXPECT_TRUE(a.has_room(Class::control, 1000)) << "the reserve is for control";
+  a.stamp(Class::control, Kind::window, 0, 0, 0, 0, 1000);
+  EXPECT_FALSE(a.has_room(Class::control, 64));
+}
+
+TEST(Wire, ASenderThatWaitsForRoomIsToldBeforeCreditsAskForIt) {
+  Link a(kNarrow, 1), b(kNarrow, 1);
+  for (int i = 0; i < 10'000; ++i) {
+    const std::size_t bytes = 100 + static_cast<std::size_t>(i) * 37 % 1000;
+    ASSERT_TRUE(a.has_room(Class::collective, bytes) && a.can_send(Class::collective)) << i;
+    ASSERT_EQ(b.accept(a.stamp(Class::collective, Kind::data, 0, 0, 0, 0, bytes), bytes), Arrival::deliver);
+    b.grant(Class::collective);
+    if (b.grant_due()) a.learn(b.take_grants());
+  }
 }
 
 // ---- What a receiver refuses ----
 
 TEST_F(TwoEnds, ARepeatedMessageIsADuplicateAndChangesNothing) {
   const Header first = message(a_);
-  ASSERT_EQ(b_.accept(first), Arrival::deliver);
-  EXPECT_EQ(b_.accept(first), Arrival::duplicate);
+  ASSERT_EQ(b_.accept(first, kBytes), Arrival::deliver);
+  EXPECT_EQ(b_.accept(first, kBytes), Arrival::duplicate);
   EXPECT_EQ(b_.received(), 1u);
-  EXPECT_EQ(b_.accept(message(a_)), Arrival::deliver);
+  EXPECT_EQ(b_.accept(message(a_), kBytes), Arrival::deliver);
 }
 
 TEST_F(TwoEnds, AGapBreaksTheLink) {
   message(a_);
-  EXPECT_EQ(b_.accept(message(a_)), Arrival::broken);
+  EXPECT_EQ(b_.accept(message(a_), kBytes), Arrival::broken);
   EXPECT_EQ(b_.received(), 0u);
 }
 
 TEST_F(TwoEnds, AnotherVersionBreaksTheLinkAlsoWhereTheSequenceIsOld) {
   Header other = message(a_);
-  ASSERT_EQ(b_.accept(other), Arrival::deliver);
+  ASSERT_EQ(b_.accept(other, kBytes), Arrival::deliver);
   other.identity ^= 1u << 4;  // a bit of the version
-  EXPECT_EQ(b_.accept(other), Arrival::broken);
+  EXPECT_EQ(b_.accept(other, kBytes), Arrival::broken);
   other.identity += std::uint64_t{1} << 48;  // the next sequence
-  EXPECT_EQ(b_.accept(other), Arrival::broken);
+  EXPECT_EQ(b_.accept(other, kBytes), Arrival::broken);
 }
 
 TEST(Epochs, AMessageOfAnEarlierConnectionIsStaleAndOfALaterOneBroken) {
   Link now(kLimits, 5), before(kLimits, 4), after(kLimits, 6);
-  EXPECT_EQ(now.accept(message(before)), Arrival::stale);
-  EXPECT_EQ(now.accept(message(after)), Arrival::broken);
+  EXPECT_EQ(now.accept(message(before), kBytes), Arrival::stale);
+  EXPECT_EQ(now.accept(message(after), kBytes), Arrival::broken);
   EXPECT_EQ(now.received(), 0u);
 }
 
 TEST(Epochs, TheOrderOfEpochsHoldsWhereTheyWrapAround) {
   Link now(kLimits, 0), before(kLimits, 0xffff);
-  EXPECT_EQ(now.accept(message(before)), Arrival::stale);
+  EXPECT_EQ(now.accept(message(before), kBytes), Arrival::stale);
   Link last(kLimits, 0xffff), next(kLimits, 0);
-  EXPECT_EQ(last.accept(message(next)), Arrival::broken);
+  EXPECT_EQ(last.accept(message(next), kBytes), Arrival::broken);
 }
 
 // ---- Old news ----
@@ -219,7 +252,7 @@ TEST_F(TwoEnds, AGrantWordFromLongAgoIsNotTakenForNewOnceItsCountsLieHalfARoundB
   // The headers of replies carry the counts from now on; the word in memory stays what it is.
   for (int i = 0; i < 40'000; ++i) {
     carry();
-    ASSERT_EQ(a_.accept(message(b_)), Arrival::deliver);
+    ASSERT_EQ(a_.accept(message(b_), kBytes), Arrival::deliver);
     a_.grant(Class::collective);
     b_.learn(a_.take_grants());
   }
@@ -249,7 +282,7 @@ TEST(Wrapping, CreditsAndChunksGoOnWhereTheir16BitCountsWrapAround) {
     ASSERT_TRUE(a.can_send_chunk()) << i;
     ASSERT_EQ(a.next_chunk() % 4, i % 4) << "sender and receiver number the chunks alike";
     a.take_chunk();
-    ASSERT_EQ(b.accept(message(a)), Arrival::deliver);
+    ASSERT_EQ(b.accept(message(a), kBytes), Arrival::deliver);
     b.grant(Class::collective);
     b.grant_chunk();
     if (b.grant_due()) a.learn(b.take_grants());
@@ -263,9 +296,9 @@ TEST(Wrapping, SmallClassesGoOnWhereTheir8BitCountsOfAHeaderWrapAround) {
   Link a(kLimits, 1), b(kLimits, 1);
   for (int i = 0; i < 70'000; ++i) {
     const Class c = i % 3 == 0 ? Class::point_to_point : Class::control;
-    ASSERT_EQ(b.accept(message(a, c, Kind::window)), Arrival::deliver) << i;
+    ASSERT_EQ(b.accept(message(a, c, Kind::window), kBytes), Arrival::deliver) << i;
     b.grant(c);
-    ASSERT_EQ(a.accept(message(b)), Arrival::deliver);
+    ASSERT_EQ(a.accept(message(b), kBytes), Arrival::deliver);
     a.grant(Class::collective);
     b.learn(a.take_grants());
   }
@@ -280,8 +313,8 @@ TEST(Wrapping, SequencesGoOnWhereTheir32BitCountWrapsAround) {
     EXPECT_EQ(sequence, UINT32_MAX - 2 + i);
     const Header header = message(a);
     EXPECT_FALSE(a.acknowledged(sequence));
-    ASSERT_EQ(b.accept(header), Arrival::deliver);
-    EXPECT_EQ(b.accept(header), Arrival::duplicate);
+    ASSERT_EQ(b.accept(header, kBytes), Arrival::deliver);
+    EXPECT_EQ(b.accept(header, kBytes), Arrival::duplicate);
     b.grant(Class::collective);
     a.learn(b.take_grants());
     EXPECT_TRUE(a.acknowledged(sequence)) << i;

@@ -11,12 +11,13 @@ namespace tutti::test {
 namespace {
 
 struct Recorded {
-  ibv_qp_attr to_rtr = {}, to_rts = {};
+  ibv_qp_attr to_init = {}, to_rtr = {}, to_rts = {};
 };
 Recorded recorded;
 const verbs::Api *beneath = nullptr;
 
 int record(ibv_qp *qp, ibv_qp_attr *attributes, int mask) {
+  if (attributes->qp_state == IBV_QPS_INIT) recorded.to_init = *attributes;
   if (attributes->qp_state == IBV_QPS_RTR) recorded.to_rtr = *attributes;
   if (attributes->qp_state == IBV_QPS_RTS) recorded.to_rts = *attributes;
   return beneath->modify_qp(qp, attributes, mask);
@@ -27,7 +28,7 @@ Recorded settings_with(const Environment &environment) {
   const Result<Config> config = read_config(environment, nullptr);
   EXPECT_TRUE(config) << config.error().text;
   recorded = {};
-  const auto software = softdev::Instance::create(*softdev::parse_options(""));
+  const auto software = softdev::Instance::create(*softdev::parse_options(config->softdev));
   beneath = &software->api();
   verbs::Api recording = software->api();
   recording.modify_qp = record;
@@ -35,7 +36,7 @@ Recorded settings_with(const Environment &environment) {
     std::vector<verbs::Devices> devices;
     std::vector<std::vector<verbs::PortOffer>> offers;
     for (int rank = 0; rank < 2; ++rank) {
-      auto found = verbs::open_devices(recording, verbs::DeviceKind::software, {.host = "test"});
+      auto found = verbs::open_devices(recording, verbs::DeviceKind::software, {.host = "test", .pkey = config->pkey});
       EXPECT_TRUE(found);
       devices.push_back(std::move(*found));
       const verbs::Device *device = &devices.back().opened.front();
@@ -80,12 +81,21 @@ TEST(QueuePairSettings, case_12_TimerAndRetriesAreSetExplicitly) {
   EXPECT_EQ(set.to_rtr.min_rnr_timer, 9);
 }
 
-TEST(QueuePairSettings, PathsCarryClassLevelAndHopLimit) {
-  const Recorded set =
-      settings_with({{"TUTTI_TRAFFIC_CLASS", "104"}, {"TUTTI_SERVICE_LEVEL", "3"}, {"TUTTI_HOP_LIMIT", "9"}});
+TEST(QueuePairSettings, PathsCarryClassLevelHopLimitAndFlowLabel) {
+  const Recorded set = settings_with({{"TUTTI_TRAFFIC_CLASS", "104"},
+                                      {"TUTTI_SERVICE_LEVEL", "3"},
+                                      {"TUTTI_HOP_LIMIT", "9"},
+                                      {"TUTTI_FLOW_LABEL", "0xfffff"}});
   EXPECT_EQ(set.to_rtr.ah_attr.grh.traffic_class, 104);
   EXPECT_EQ(set.to_rtr.ah_attr.sl, 3);
   EXPECT_EQ(set.to_rtr.ah_attr.grh.hop_limit, 9);
+  EXPECT_EQ(set.to_rtr.ah_attr.grh.flow_label, 0xfffffu);
+}
+
+TEST(QueuePairSettings, ThePartitionIsFoundByItsKey) {
+  const char *const table = "pkeys=ffff/0/8001";
+  EXPECT_EQ(settings_with({{"TUTTI_SOFTDEV", table}}).to_init.pkey_index, 0);
+  EXPECT_EQ(settings_with({{"TUTTI_SOFTDEV", table}, {"TUTTI_PKEY", "0x8001"}}).to_init.pkey_index, 2);
 }
 
 }  // namespace

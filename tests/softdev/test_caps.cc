@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What the device says it can do and enforces, faults, the stepped gear, memory, and the text of TUTTI_SOFTDEV.
+#include <endian.h>
 #include <fcntl.h>
 #include <poll.h>
 
 #include <optional>
 #include <thread>
+#include <tuple>
 
 #include "rig.h"
 #include "softdev/yama.h"
@@ -69,6 +71,36 @@ TEST(Caps, ADeviceWithoutSrqsSaysSo) {
   attributes.attr = {8, 1, 0};
   EXPECT_EQ(side.v->create_srq(side.pd, &attributes), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
+}
+
+TEST(Caps, PartitionKeysAreATableAndOnlyOnePartitionsQueuePairsMeet) {
+  Shape shape;
+  shape.options = *parse_options("pkeys=ffff/0/8001/1");
+  shape.timeout = 8;
+  shape.retry_cnt = 1;
+  for (const auto &[first, second, meet] :
+       {std::tuple{0, 0, true}, {2, 2, true}, {2, 3, true}, {3, 3, false}, {0, 2, false}}) {
+    SCOPED_TRACE(testing::Message() << first << " and " << second);
+    Side a(shape), b(shape);
+    __be16 key = 0;
+    ASSERT_EQ(a.v->query_pkey(a.context, 1, 2, &key), 0);
+    EXPECT_EQ(key, htobe16(0x8001));
+    EXPECT_NE(a.v->query_pkey(a.context, 1, 4, &key), 0);
+    ibv_qp_attr attributes = a.init_attributes();
+    for (const std::uint16_t wrong : {1, 4}) {
+      attributes.pkey_index = wrong;
+      EXPECT_EQ(a.modify(attributes, Side::kInitMask), EINVAL) << wrong;
+    }
+    for (auto [side, index, peer] : {std::tuple{&a, first, &b}, std::tuple{&b, second, &a}}) {
+      attributes.pkey_index = static_cast<std::uint16_t>(index);
+      ASSERT_EQ(side->modify(attributes, Side::kInitMask), 0);
+      ASSERT_EQ(side->to_rtr(peer->name()), 0);
+      ASSERT_EQ(side->to_rts(), 0);
+    }
+    b.post_receive(1, 0, 64);
+    ASSERT_EQ(a.post(1, a.sge(0, 8)), 0);
+    EXPECT_EQ(a.wait([&] { b.drain(1); }).status, meet ? IBV_WC_SUCCESS : IBV_WC_RETRY_EXC_ERR);
+  }
 }
 
 TEST(Caps, InlineIsRefusedBeyondWhatWasAskedForAndSentWithoutAKeyBelowIt) {

@@ -9,20 +9,14 @@
 namespace tutti::softdev::test {
 namespace {
 
-void fill(std::vector<std::byte> &memory, std::size_t from, std::size_t bytes, int seed) {
-  for (std::size_t i = 0; i < bytes; ++i) memory[from + i] = static_cast<std::byte>((i * 31 + i / 251 + seed) & 0xff);
-}
-bool holds(const std::byte *memory, std::size_t bytes, int seed) {
-  for (std::size_t i = 0; i < bytes; ++i)
-    if (memory[i] != static_cast<std::byte>((i * 31 + i / 251 + seed) & 0xff)) return false;
-  return true;
-}
+using tutti::test::fill;
+using tutti::test::holds;
 
 TEST(Messages, ASendArrivesInTheSharedReceiveQueuesBufferAndCompletesOnBothSides) {
   Pair pair;
   for (const std::uint32_t bytes : {0u, 1u, 8u, 40u, 55u, 56u, 57u, 100u, 4095u, 4096u, 4097u, 65536u, 100000u}) {
     SCOPED_TRACE(bytes);
-    fill(pair.a.memory, 0, bytes, 7);
+    fill(pair.a.memory.data(), bytes, 7);
     std::fill(pair.b.memory.begin(), pair.b.memory.end(), std::byte{0xee});
     ASSERT_EQ(pair.b.post_receive(42, 64, 200000), 0);
     ASSERT_EQ(pair.a.post(17, pair.a.sge(0, bytes)), 0);
@@ -56,7 +50,7 @@ TEST(Messages, ASendCompletesOnlyAfterTheReceiverHasTakenIt) {
 
 TEST(Messages, AWriteReachesArenaMemoryAndNeedsNoOneAtTheOtherEnd) {
   Pair pair;
-  fill(pair.a.memory, 0, 1 << 20, 3);
+  fill(pair.a.memory.data(), 1 << 20, 3);
   const Name b = pair.b.name();
   ASSERT_EQ(pair.a.post(5, pair.a.sge(0, 1 << 20), IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, b.arena_address, b.arena_rkey),
             0);
@@ -69,7 +63,7 @@ TEST(Messages, AWriteReachesArenaMemoryAndNeedsNoOneAtTheOtherEnd) {
 
 TEST(Messages, AWriteWithImmediateTellsTheReceiver) {
   Pair pair;
-  fill(pair.a.memory, 0, 5000, 3);
+  fill(pair.a.memory.data(), 5000, 3);
   const Name b = pair.b.name();
   ASSERT_EQ(pair.b.post_receive(9, 0, 0), 0);
   ASSERT_EQ(pair.a.post(5, pair.a.sge(0, 5000), IBV_WR_RDMA_WRITE_WITH_IMM, IBV_SEND_SIGNALED, b.arena_address + 8,
@@ -89,7 +83,7 @@ TEST(Messages, ASendWithImmediateCarriesBoth) {
   Pair pair;
   for (const std::uint32_t bytes : {0u, 8u, 52u, 53u, 56u, 5000u}) {
     SCOPED_TRACE(bytes);
-    fill(pair.a.memory, 0, bytes, 1);
+    fill(pair.a.memory.data(), bytes, 1);
     ASSERT_EQ(pair.b.post_receive(9, 0, 8192), 0);
     ASSERT_EQ(pair.a.post(5, pair.a.sge(0, bytes), IBV_WR_SEND_WITH_IMM, 0, 0, 0, 77), 0);
     const ibv_wc wc = pair.b.wait();
@@ -103,7 +97,7 @@ TEST(Messages, ASendWithImmediateCarriesBoth) {
 TEST(Messages, AReadFetchesArenaAndPrivateMemory) {
   Pair pair;
   const Name b = pair.b.name();
-  fill(pair.b.memory, 0, 300000, 11);
+  fill(pair.b.memory.data(), 300000, 11);
   std::memcpy(pair.b.arena, pair.b.memory.data(), 300000);
   ASSERT_EQ(pair.a.post(1, pair.a.sge(0, 300000), IBV_WR_RDMA_READ, IBV_SEND_SIGNALED, b.arena_address, b.arena_rkey),
             0);
@@ -160,7 +154,7 @@ TEST(Messages, TwoProcessesExchangeSendsWritesAndReads) {
   if (child == 0) {
     {
       Side side;
-      fill(side.memory, 1000, 5000, 9);
+      fill(side.memory.data() + 1000, 5000, 9);
       const Name own = side.name();
       Name peer;
       if (write(to_parent[1], &own, sizeof own) != sizeof own || read(to_child[0], &peer, sizeof peer) != sizeof peer)
@@ -193,7 +187,7 @@ TEST(Messages, TwoProcessesExchangeSendsWritesAndReads) {
     ASSERT_EQ(side.post(3, side.sge(0, 8), IBV_WR_SEND, IBV_SEND_INLINE), 0);
     EXPECT_EQ(side.wait([] { std::this_thread::yield(); }).opcode, IBV_WC_RECV);
     EXPECT_EQ(std::memcmp(side.memory.data() + 64, "12345678", 8), 0);
-    fill(side.memory, 200000, 70000, 4);
+    fill(side.memory.data() + 200000, 70000, 4);
     ASSERT_EQ(side.post(5, side.sge(200000, 70000), IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, peer.arena_address,
                         peer.arena_rkey),
               0);

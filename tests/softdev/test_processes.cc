@@ -92,7 +92,7 @@ ibv_wc sleep_for(Side &side, int limit_ms = 20'000) {
     void *user;
     if (side.v->get_cq_event(side.channel, &cq, &user) == 0) {
       EXPECT_EQ(cq, side.cq);
-      EXPECT_EQ(user, &side);
+      EXPECT_EQ(user, static_cast<tutti::test::VerbsSide *>(&side));
       side.v->ack_cq_events(cq, 1);
     }
   }

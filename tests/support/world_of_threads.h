@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Ranks as threads of one process, over the software device, through the real mesh and engine: what the C interface
-// does at start-up, without sockets. Each rank can have its own device options.
+// Ranks as threads of one process, over the software device (or an RDMA device that their configuration names), through
+// the real mesh and engine: what the C interface does at start-up, without sockets. Each rank can have its own device
+// options.
 #pragma once
 
 #include <functional>
@@ -14,6 +15,7 @@
 #include "comm/engine.h"
 #include "mesh/bringup.h"
 #include "softdev/softdev.h"
+#include "verbs/rdma_core.h"
 
 namespace tutti::test {
 
@@ -21,6 +23,7 @@ struct RankSetup {
   Config config;
   softdev::Options device;
   const topology::Topology *topology = nullptr;
+  int numa_node = -1;  // where the rank runs, for memory of the software device
 };
 
 inline Config default_config() { return *read_config({}, nullptr); }
@@ -31,11 +34,15 @@ class Rank {
   Rank(int rank, int ranks, RankSetup setup) : rank_(rank), ranks_(ranks), setup_(std::move(setup)) {}
 
   Result<std::vector<verbs::PortOffer>> offers() {
-    software_ = softdev::Instance::create(setup_.device);
-    TUTTI_TRY(verbs::Devices found,
-              verbs::open_devices(software_->api(), verbs::DeviceKind::software, {.host = "test"}));
+    const bool software = setup_.config.device == "auto" || setup_.config.device == "software";
+    if (software) software_ = softdev::Instance::create(setup_.device);
+    std::string why_not;
+    const verbs::Api *api = software ? &software_->api() : verbs::rdma_core(&why_not);
+    if (api == nullptr) return fail(Code::device, "{}", why_not);
+    const verbs::DeviceKind kind = software ? verbs::DeviceKind::software : verbs::DeviceKind::rdma;
+    TUTTI_TRY(verbs::Devices found, verbs::open_devices(*api, kind, {.host = "test", .pkey = setup_.config.pkey}));
     devices_ = std::move(found.opened);
-    return verbs::select_offers(pointers(), "auto");
+    return verbs::select_offers(pointers(), setup_.config.device);
   }
   Result<std::vector<std::byte>> announce(const std::vector<std::vector<verbs::PortOffer>> &offers) {
     mesh::BringupOptions options = mesh::bringup_options(setup_.config);
@@ -44,8 +51,10 @@ class Rank {
     options.devices = pointers();
     options.offers = offers;
     options.topology = setup_.topology;
+    options.numa_node = setup_.numa_node;
     options.wire_bytes = softdev::kWireBytes;
     options.wire_packets = softdev::kWirePackets;
+    options.wire_free_bytes = softdev::kWireFreeBytes;
     TUTTI_TRY(bringup_, mesh::Bringup::create(std::move(options)));
     return bringup_->announcement();
   }

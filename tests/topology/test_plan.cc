@@ -41,6 +41,7 @@ TEST(Plan, OffLeavesTheMaskAlone) {
   const Machine machine = synthetic(kTwoNodes);
   const PinPlan plan = plan_pin(machine, machine.permitted, Pin::off, 0, 2);
   EXPECT_TRUE(plan.cpus.empty());
+  EXPECT_EQ(plan.numa_node, -1);
   EXPECT_NE(plan.reason.find("TUTTI_PIN=off"), std::string::npos);
 }
 
@@ -62,8 +63,11 @@ TEST(Plan, case_36_AContainersCpusetIsNoBindingAndRanksStayInsideIt) {
                 second = plan_pin(machine, machine.permitted, Pin::automatic, 1, 2);
   EXPECT_EQ(cpu_list_text(first.cpus), "6-7");
   EXPECT_EQ(cpu_list_text(second.cpus), "8-9");
+  EXPECT_EQ(first.numa_node, machine.nodes[0].id);
+  EXPECT_EQ(second.numa_node, machine.nodes[1].id);
   const PinPlan core = plan_pin(machine, machine.permitted, Pin::core, 1, 2);
   EXPECT_EQ(cpu_list_text(core.cpus), "8-9");
+  EXPECT_EQ(core.numa_node, machine.nodes[1].id);
 }
 
 TEST(Plan, UnboundRanksAreNarrowedToANodeInOrderOfTheirLocalRank) {

@@ -66,7 +66,7 @@ Result<Side> bring_up(const Device &device, const PortOffer &port) {
 
 Result<> connect(Side &side) {
   const QpOptions options;
-  for (Qp *qp : {&side.a, &side.b}) TUTTI_TRY(qp->to_init(0, kAccess));
+  for (Qp *qp : {&side.a, &side.b}) TUTTI_TRY(qp->to_init(kAccess));
   for (std::uint64_t slot = 0; slot < 4; ++slot) {
     ibv_sge sge = {reinterpret_cast<std::uintptr_t>(side.receive(slot)), kReceiveBytes, side.mr->lkey};
     ibv_recv_wr wr = {.wr_id = slot, .next = nullptr, .sg_list = &sge, .num_sge = 1};
@@ -168,7 +168,7 @@ Result<> exchange(const Device &device, Side &side) {
 }
 
 Result<> break_down(Side &side) {
-  TUTTI_TRY(expect(!side.a.to_init(0, kAccess) && !side.a.to_rts({}), "steps out of order are refused"));
+  TUTTI_TRY(expect(!side.a.to_init(kAccess) && !side.a.to_rts({}), "steps out of order are refused"));
   TUTTI_TRY(side.a.to_error());
   TUTTI_TRY(const ibv_qp_state state, side.a.query_state());
   TUTTI_TRY(expect(state == IBV_QPS_ERR, "a QP goes to ERR"));

@@ -4,6 +4,8 @@
 // bind a QP wrongly. It moves no data.
 #pragma once
 
+#include <endian.h>
+
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -24,6 +26,7 @@ struct ScriptedDevice {
   ibv_device_attr attributes = {};
   std::vector<ibv_port_attr> ports;
   std::vector<GidEntry> gids;
+  std::vector<std::uint16_t> pkeys = {0xffff};
   int gids_error = 0;
   bool opens = true;
   int destroy_error = 0;
@@ -84,6 +87,7 @@ struct ScriptedDevice {
     port.active_mtu = mtu;
     port.max_mtu = IBV_MTU_4096;
     port.gid_tbl_len = 16;
+    port.pkey_tbl_len = 4;
     port.max_msg_sz = 1u << 30;
     ports.push_back(port);
     attributes.phys_port_cnt = static_cast<std::uint8_t>(ports.size());
@@ -133,6 +137,12 @@ struct ScriptedDevice {
       for (const GidEntry &entry : self.gids)
         if (count < capacity) entries[count++] = entry;
       return count;
+    };
+    api.query_pkey = [](ibv_context *context_, std::uint8_t, int index, __be16 *pkey) {
+      const std::vector<std::uint16_t> &table = of(context_).pkeys;
+      if (static_cast<std::size_t>(index) >= table.size()) return EINVAL;
+      *pkey = htobe16(table[static_cast<std::size_t>(index)]);
+      return 0;
     };
     api.create_qp = [](ibv_pd *pd_, ibv_qp_init_attr *init) -> ibv_qp * {
       ScriptedDevice &self = of(pd_->context);

@@ -80,6 +80,20 @@ TEST(Device, ANamedDeviceMustBeUsable) {
   EXPECT_NE(refused.error().text.find("DOWN"), std::string::npos) << refused.error().text;
 }
 
+TEST(Device, TheWishedPartitionIsFoundByValueOrSaysWhatThereIs) {
+  ScriptedDevice script;
+  script.pkeys = {0xffff, 0, 0x8001};
+  const Result<Devices> devices = open_devices(script.api, DeviceKind::rdma, {.host = "h1", .pkey = 0x8001});
+  ASSERT_TRUE(devices);
+  const Port &port = devices->opened.at(0).ports().at(0);
+  ASSERT_TRUE(port.usable()) << port.unusable;
+  EXPECT_EQ(port.offer.pkey, 0x8001);
+  EXPECT_EQ(port.offer.pkey_index, 2);
+  EXPECT_NE(offer_text(port.offer).find("P_Key 0x8001"), std::string::npos) << offer_text(port.offer);
+  const std::string missing = why(script, {.host = "h1", .pkey = 0x8005});
+  EXPECT_EQ(missing, "TUTTI_PKEY=0x8005 is not in the port's P_Key table, which holds 0xffff[0], 0x8001[2]");
+}
+
 TEST(Device, ARefreshSeesAPortThatWentDownAndANewAddress) {
   ScriptedDevice script;
   Result<Devices> devices = open_devices(script.api, DeviceKind::rdma, kOptions);

@@ -97,6 +97,20 @@ TEST(Agree, LinkLayersAndAddressScopesDoNotMix) {
   EXPECT_TRUE(decide({roce("d0", "2001:db8::1")}, {roce("d0", "fd00::1")}));
 }
 
+TEST(Agree, PortsOfDifferentPartitionsDoNotMeet) {
+  const auto in_partition = [](std::uint16_t pkey) {
+    PortOffer offer = roce("d0", "::ffff:10.0.0.1");
+    offer.pkey = pkey;
+    return offer;
+  };
+  EXPECT_TRUE(decide({in_partition(0x8001)}, {in_partition(0x8001)}));
+  EXPECT_TRUE(decide({in_partition(0x8001)}, {in_partition(0x0001)}));
+  EXPECT_FALSE(decide({in_partition(0x0001)}, {in_partition(0x0001)})) << "two limited members";
+  const Result<OfferPair> pair = decide({in_partition(0x8001)}, {in_partition(0xffff)});
+  ASSERT_FALSE(pair);
+  EXPECT_NE(pair.error().text.find("P_Key 0x8001"), std::string::npos) << pair.error().text;
+}
+
 TEST(Agree, NearPortsWinOverFarOnes) {
   PortOffer far = roce("d0", "::ffff:10.0.0.1");
   far.far = 1;

@@ -23,7 +23,8 @@ struct Bench {
   explicit Bench(DeviceKind kind = DeviceKind::rdma, std::uint8_t link_layer = IBV_LINK_LAYER_ETHERNET) {
     script.ports[0].link_layer = link_layer;
     script.ports[0].lid = 3;
-    device = *Device::open(script.api, &script.device, kind, {.host = "h1"});
+    script.pkeys = {0xffff, 0, 0x8001};
+    device = *Device::open(script.api, &script.device, kind, {.host = "h1", .pkey = 0x8001});
     make();
     remote = qp->endpoint();
     remote.gid.raw[15] = 2;
@@ -46,7 +47,7 @@ struct Bench {
       ASSERT_TRUE(qp->to_error());
       return;
     }
-    ASSERT_TRUE(qp->to_init(0, kAccess));
+    ASSERT_TRUE(qp->to_init(kAccess));
     if (to == IBV_QPS_INIT) return;
     ASSERT_TRUE(qp->to_rtr(remote, options));
     if (to == IBV_QPS_RTR) return;
@@ -58,6 +59,7 @@ TEST(Qp, WalksToReadyWithExactlyEachStepsAttributes) {
   Bench bench;
   bench.options.traffic_class = 106;
   bench.options.service_level = 3;
+  bench.options.flow_label = 0xabcde;
   bench.walk(IBV_QPS_RTS);
   EXPECT_EQ(bench.qp->state(), IBV_QPS_RTS);
   ASSERT_EQ(bench.script.modifies.size(), 3u);
@@ -66,6 +68,7 @@ TEST(Qp, WalksToReadyWithExactlyEachStepsAttributes) {
   const auto &[init, init_mask] = bench.script.modifies[0];
   EXPECT_EQ(init_mask, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
   EXPECT_EQ(init.port_num, 1);
+  EXPECT_EQ(init.pkey_index, 2) << "of the offer";
   EXPECT_EQ(init.qp_access_flags, static_cast<unsigned>(kAccess));
 
   const auto &[rtr, rtr_mask] = bench.script.modifies[1];
@@ -78,6 +81,7 @@ TEST(Qp, WalksToReadyWithExactlyEachStepsAttributes) {
   EXPECT_EQ(rtr.ah_attr.sl, 3);
   EXPECT_EQ(rtr.ah_attr.grh.traffic_class, 106);
   EXPECT_EQ(rtr.ah_attr.grh.hop_limit, 64);
+  EXPECT_EQ(rtr.ah_attr.grh.flow_label, 0xabcdeu);
 
   const auto &[rts, rts_mask] = bench.script.modifies[2];
   EXPECT_EQ(rts_mask, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
@@ -96,7 +100,7 @@ TEST(Qp, EveryStepOutOfOrderIsRefusedBeforeTheDriverSeesIt) {
       Bench bench;
       bench.walk(from);
       const std::size_t calls = bench.script.modifies.size();
-      const Result<> step = to == IBV_QPS_INIT  ? bench.qp->to_init(0, kAccess)
+      const Result<> step = to == IBV_QPS_INIT  ? bench.qp->to_init(kAccess)
                             : to == IBV_QPS_RTR ? bench.qp->to_rtr(bench.remote, bench.options)
                                                 : bench.qp->to_rts(bench.options);
       ASSERT_FALSE(step) << from << " to " << to;
@@ -112,7 +116,7 @@ TEST(Qp, EveryStepOutOfOrderIsRefusedBeforeTheDriverSeesIt) {
 TEST(Qp, ADriverThatReportsSuccessAndDoesNothingIsFoundOut) {
   Bench bench;
   bench.script.modify_lies = true;
-  const Result<> step = bench.qp->to_init(0, kAccess);
+  const Result<> step = bench.qp->to_init(kAccess);
   ASSERT_FALSE(step);
   EXPECT_NE(step.error().text.find("is in RESET"), std::string::npos) << step.error().text;
   EXPECT_EQ(bench.qp->state(), IBV_QPS_RESET);

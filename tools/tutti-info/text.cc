@@ -52,6 +52,11 @@ std::string device_text(const Json &device) {
   for (const Json &gid : device["gids"])
     text += fmt::format("      GID {:>3}  {:<10} {:<40} {}\n", text_of(gid, "index"), text_of(gid, "type"),
                         text_of(gid, "gid"), text_of(gid, "interface"));
+  if (!device.contains("pkeys")) return text;
+  std::string pkeys;
+  for (const Json &row : device["pkeys"])
+    pkeys += fmt::format("{}{}[{}]", pkeys.empty() ? "" : ", ", text_of(row, "pkey"), text_of(row, "index"));
+  if (!pkeys.empty()) text += wrapped("P_Keys " + pkeys, 6);
   return text;
 }
 

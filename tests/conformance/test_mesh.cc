@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The mesh's contract (src/mesh/mesh.h) on the target: order, credits, memory, the ledger, breakage, sleeping; and
+// collectives through it.
+#include <poll.h>
+
+#include "support/mesh_flood.h"
+#include "support/world_of_threads.h"
+#include "target.h"
+
+namespace tutti::conformance {
+namespace {
+
+using mesh::Mesh;
+using mesh::Record;
+using test::equals;
+using test::Flood;
+using test::kStream;
+using test::pattern;
+
+test::RankSetup on_target() {
+  test::RankSetup setup{test::default_config(), {}};
+  setup.config.device = target_name();
+  return setup;
+}
+
+class MeshContract : public testing::Test {
+ protected:
+  void start(const std::function<void(Config &)> &change = nullptr) {
+    auto up = test::bring_up(2, [&](int) {
+      test::RankSetup setup = on_target();
+      if (change) change(setup.config);
+      return setup;
+    });
+    ASSERT_TRUE(up) << up.error().text;
+    ranks_ = std::move(*up);
+  }
+  Mesh &a() { return ranks_[0]->engine().mesh(); }
+  Mesh &b() { return ranks_[1]->engine().mesh(); }
+  static mesh::LinkView view(Mesh &mesh) { return mesh.view_links().front(); }
+  // Polls a mesh that nothing comes to, until something holds.
+  static bool eventually(Mesh &mesh, const std::function<bool()> &holds) {
+    const Deadline deadline = Deadline::after_ms(kPatienceMs);
+    while (!holds()) {
+      Record record;
+      EXPECT_EQ(mesh.poll({&record, 1}), 0);
+      if (deadline.passed()) return false;
+    }
+    return true;
+  }
+  static std::vector<Record> receive(Mesh &mesh, std::size_t count) {
+    std::vector<Record> all;
+    const Deadline deadline = Deadline::after_ms(kPatienceMs);
+    while (all.size() < count && !deadline.passed()) {
+      Record records[16];
+      const int found = mesh.poll({records, std::min<std::size_t>(16, count - all.size())});
+      all.insert(all.end(), records, records + found);
+    }
+    EXPECT_EQ(all.size(), count);
+    return all;
+  }
+
+  std::vector<std::unique_ptr<test::Rank>> ranks_;
+};
+
+TEST_F(MeshContract, AFloodInBothDirectionsKeepsOrderAndLosesNothing) {
+  start();
+  Flood there{a(), b(), 0, 1, 1000}, back{b(), a(), 1, 0, 1000};
+  const Deadline deadline = Deadline::after_ms(3 * kPatienceMs);
+  while (!(there.over() && back.over()) && !deadline.passed()) {
+    for (Flood *flood : {&there, &back}) {
+      for (int i = 0; i < 40; ++i) flood->send();
+      flood->receive();
+      if (HasFatalFailure()) return;
+    }
+    a().check();
+    b().check();
+  }
+  EXPECT_EQ(there.received, 1000u);
+  EXPECT_EQ(back.received, 1000u);
+  EXPECT_GT(there.refused, 0u) << "the credits never ran out";
+  EXPECT_TRUE(a().take_breakages().empty());
+  EXPECT_TRUE(b().take_breakages().empty());
+}
+
+TEST_F(MeshContract, MessagesOfAllSizesKeepTheirOrder) {
+  start();
+  const std::vector<std::size_t> sizes = {0, 1, 24, 25, 224, 225, 4096, 4097, 65536, 56, 65535, 4096};
+  std::vector<std::vector<std::byte>> data;
+  for (std::size_t i = 0; i < sizes.size(); ++i) data.push_back(pattern(i, sizes[i]));
+  for (const auto &bytes : data) ASSERT_TRUE(a().send(1, kStream, bytes, false).accepted);
+  const auto records = receive(b(), sizes.size());
+  ASSERT_EQ(records.size(), sizes.size());
+  for (std::size_t i = 0; i < sizes.size(); ++i) EXPECT_TRUE(equals(records[i], data[i])) << sizes[i];
+}
+
+TEST_F(MeshContract, MemoryThatASendDoesNotHoldMayBeReusedAtOnce) {
+  start();
+  for (const std::size_t bytes : {8u, 4000u, 60'000u}) {
+    std::vector<std::byte> data = pattern(5, bytes);
+    const mesh::Sent sent = a().send(1, kStream, data, true);
+    ASSERT_TRUE(sent.accepted);
+    if (sent.holds_memory) {
+      EXPECT_TRUE(target_is_software()) << "an RDMA device sends from registered copies";
+      const Deadline deadline = Deadline::after_ms(kPatienceMs);
+      const auto early = receive(b(), 1);
+      b().settle();
+      while (!a().acknowledged(1, sent.sequence) && !deadline.passed()) continue;
+      std::fill(data.begin(), data.end(), std::byte{0});
+      EXPECT_TRUE(equals(early[0], pattern(5, bytes)));
+      b().release(early[0]);
+      continue;
+    }
+    std::fill(data.begin(), data.end(), std::byte{0});
+    const auto records = receive(b(), 1);
+    ASSERT_EQ(records.size(), 1u);
+    EXPECT_TRUE(equals(records[0], pattern(5, bytes))) << bytes;
+    b().release(records[0]);
+  }
+}
+
+TEST_F(MeshContract, ASenderStopsAtItsCreditsAndGoesOnWhenBuffersAreReleased) {
+  start();
+  const auto data = pattern(1, 100);
+  const auto credits = static_cast<std::size_t>(view(a()).limits.credits[0]);
+  for (std::size_t i = 0; i < credits; ++i) ASSERT_TRUE(a().send(1, kStream, data, false).accepted);
+  EXPECT_FALSE(a().send(1, kStream, data, false).accepted);
+  EXPECT_TRUE(a().send_control(1, kStream, link::Kind::window, pattern(1, 8))) << "control has credits of its own";
+  const auto records = receive(b(), credits + 1);
+  ASSERT_EQ(records.size(), credits + 1);
+  b().check();
+  EXPECT_FALSE(a().send(1, kStream, data, false).accepted) << "held buffers are no credits";
+  for (const Record &record : records) b().release(record);
+  const auto polls_b = [&] {
+    Record record;
+    EXPECT_EQ(b().poll({&record, 1}), 0);
+    return view(a()).credits[0] == credits;
+  };
+  EXPECT_TRUE(eventually(a(), polls_b));
+  EXPECT_TRUE(a().send(1, kStream, data, false).accepted);
+}
+
+TEST_F(MeshContract, ChunksReleasedOutOfOrderAreGrantedAgainInOrder) {
+  start();
+  const std::size_t chunks = view(a()).limits.chunks;
+  std::vector<std::vector<std::byte>> data;
+  for (std::size_t i = 0; i < 2 * chunks; ++i) data.push_back(pattern(i, 60'000));
+  for (std::size_t i = 0; i < chunks; ++i) ASSERT_TRUE(a().send(1, kStream, data[i], false).accepted);
+  EXPECT_FALSE(a().send(1, kStream, data[chunks], false).accepted);
+  const auto records = receive(b(), chunks);
+  ASSERT_EQ(records.size(), chunks);
+  for (std::size_t i = chunks - 1; i >= 1; --i) b().release(records[i]);
+  b().settle();
+  EXPECT_EQ(view(a()).chunk_credits, 0);
+  EXPECT_TRUE(equals(records[0], data[0])) << "what is held stays as it came";
+  b().release(records[0]);
+  b().settle();
+  EXPECT_TRUE(eventually(a(), [&] { return view(a()).chunk_credits == chunks; }));
+  for (std::size_t i = chunks; i < 2 * chunks; ++i) ASSERT_TRUE(a().send(1, kStream, data[i], false).accepted);
+  const auto more = receive(b(), chunks);
+  ASSERT_EQ(more.size(), chunks);
+  for (std::size_t i = 0; i < chunks; ++i) EXPECT_TRUE(equals(more[i], data[chunks + i])) << i;
+}
+
+TEST_F(MeshContract, AMessageWakesWhoSleepsOnItsDescriptors) {
+  start();
+  ASSERT_TRUE(b().arm());
+  Record record;
+  ASSERT_EQ(b().poll({&record, 1}), 0);
+  ASSERT_EQ(b().fds().size(), 1u);
+  pollfd entry = {.fd = b().fds()[0], .events = POLLIN, .revents = 0};
+  EXPECT_EQ(::poll(&entry, 1, kQuietMs), 0);
+  ASSERT_TRUE(a().send(1, kStream, pattern(1, 8), false).accepted);
+  EXPECT_EQ(::poll(&entry, 1, kPatienceMs), 1);
+  b().disarm();
+  EXPECT_EQ(receive(b(), 1).size(), 1u);
+}
+
+TEST_F(MeshContract, AfterAFlushThePeerHasEverything) {
+  start();
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(a().send(1, kStream, pattern(1, 1000), false).accepted);
+  std::vector<Record> came;
+  std::thread peer([&] { came = receive(b(), 10); });
+  a().flush(kPatienceMs * 1'000'000);
+  peer.join();
+  EXPECT_EQ(came.size(), 10u);
+  EXPECT_TRUE(a().take_breakages().empty());
+}
+
+TEST_F(MeshContract, case_14_APeerThatIsGoneIsToldOnceByName) {
+  start([](Config &config) {
+    config.qp_timeout = 10;  // 4 ms an attempt
+    config.qp_retry = 2;
+  });
+  ranks_[1].reset();
+  for (int i = 0; i < 12; ++i) (void)a().send(1, kStream, pattern(1, 1000), false);
+  std::vector<mesh::Breakage> told;
+  const Deadline deadline = Deadline::after_ms(kPatienceMs);
+  while (told.empty() && !deadline.passed()) {
+    Record record;
+    EXPECT_EQ(a().poll({&record, 1}), 0);
+    told = a().take_breakages();
+  }
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].peer, 1);
+  EXPECT_EQ(told[0].wc_status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_NE(told[0].text.find("rank 1"), std::string::npos) << told[0].text;
+  for (int i = 0; i < 1000; ++i) {
+    Record record;
+    EXPECT_EQ(a().poll({&record, 1}), 0);
+  }
+  EXPECT_TRUE(a().take_breakages().empty()) << "what is flushed says nothing new";
+  EXPECT_FALSE(a().send(1, kStream, pattern(1, 10), false).accepted);
+  a().check();
+}
+
+class Collectives : public testing::TestWithParam<int> {};
+
+TEST_P(Collectives, AllreduceAndBroadcastGiveTheRightResultByEveryAlgorithm) {
+  const int ranks = GetParam();
+  for (const collectives::Algorithm &algorithm : collectives::algorithms()) {
+    const bool allreduce = algorithm.collective == collectives::Collective::allreduce;
+    if (!allreduce && algorithm.collective != collectives::Collective::broadcast) continue;
+    if (!algorithm.supports({.collective = algorithm.collective, .ranks = ranks})) continue;
+    SCOPED_TRACE(algorithm.name);
+    auto up = test::bring_up(ranks, [&](int) {
+      test::RankSetup setup = on_target();
+      setup.config.algo = fmt::format("{}:{}", allreduce ? "allreduce" : "broadcast", algorithm.name);
+      return setup;
+    });
+    ASSERT_TRUE(up) << up.error().text;
+    test::on_each(*up, [&](test::Rank &rank) {
+      for (const std::size_t count : {std::size_t{1}, std::size_t{1000}, std::size_t{50'003}}) {
+        std::vector<std::int64_t> data(count);
+        const int root = ranks - 1;
+        for (std::size_t i = 0; i < count; ++i)
+          data[i] = static_cast<std::int64_t>(i) * (allreduce || rank.rank() == root ? rank.rank() + 1 : 0);
+        const Result<> result = rank.run({.shape = {.collective = algorithm.collective,
+                                                    .type = reduce::Type::int64,
+                                                    .op = reduce::Op::sum,
+                                                    .root = allreduce ? 0 : root,
+                                                    .count = count,
+                                                    .in_place = true},
+                                          .input = data.data(),
+                                          .output = data.data()});
+        ASSERT_TRUE(result) << result.error().text;
+        const std::int64_t factor = allreduce ? ranks * (ranks + 1) / 2 : root + 1;
+        for (std::size_t i = 0; i < count; ++i)
+          ASSERT_EQ(data[i], static_cast<std::int64_t>(i) * factor) << "count " << count << " element " << i;
+      }
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Collectives, testing::Values(2, 3));
+
+}  // namespace
+}  // namespace tutti::conformance

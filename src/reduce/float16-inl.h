@@ -16,9 +16,17 @@
 HWY_BEFORE_NAMESPACE();
 namespace tutti::reduce::HWY_NAMESPACE {
 
+// Whether this instruction set converts float16 itself, rounding to nearest even whatever the process's mode is (F16C).
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2 && !defined(HWY_DISABLE_F16C)
+constexpr bool kConvertsFloat16 = true;
+#else
+constexpr bool kConvertsFloat16 = false;
+#endif
+
 // A format widens the low 16 bits of each 32-bit lane (the others are 0) to float, and narrows back. NaNs are
 // canonical before they are narrowed.
 struct Bfloat16 {
+  static constexpr bool kInstructions = false;
   static constexpr std::uint64_t kLargest = 0x7F7F0000;  // as float
   template <class D32, class V>
   static HWY_INLINE auto widen(D32 d, V low) {
@@ -35,6 +43,7 @@ struct Bfloat16 {
 };
 
 struct Float16 {
+  static constexpr bool kInstructions = kConvertsFloat16;
   static constexpr std::uint64_t kLargest = 0x477FE000;  // 65504 as float
   template <class D32, class V>
   static HWY_INLINE auto widen(D32 d, V low) {
@@ -88,7 +97,19 @@ struct InFloat {
       const hn::RebindToFloat<decltype(d32)> df;
       return Format::narrow(d32, Operator()(df, Format::widen(d32, x), Format::widen(d32, y)));
     };
-    if constexpr (hn::MaxLanes(D()) == 1) {
+    if constexpr (Format::kInstructions && hn::MaxLanes(D()) >= 8) {
+      const hn::Rebind<hwy::float16_t, D> d16;
+      const hn::Half<D> half;
+      const hn::Half<decltype(d16)> half16;
+      const hn::Rebind<float, decltype(half)> df;
+      const auto x = hn::BitCast(d16, a), y = hn::BitCast(d16, b);
+      const auto low =
+          Operator()(df, hn::PromoteTo(df, hn::LowerHalf(half16, x)), hn::PromoteTo(df, hn::LowerHalf(half16, y)));
+      const auto high =
+          Operator()(df, hn::PromoteTo(df, hn::UpperHalf(half16, x)), hn::PromoteTo(df, hn::UpperHalf(half16, y)));
+      return hn::Combine(d, hn::BitCast(half, hn::DemoteTo(half16, high)),
+                         hn::BitCast(half, hn::DemoteTo(half16, low)));
+    } else if constexpr (hn::MaxLanes(D()) == 1) {
       const hn::Rebind<std::uint32_t, D> d32;
       const auto result = compute(d32, hn::PromoteTo(d32, a), hn::PromoteTo(d32, b));
       return hn::Set(d, static_cast<std::uint16_t>(hn::GetLane(result)));

@@ -91,19 +91,30 @@ void run(void *out_, const void *left_, const void *right_, std::size_t elements
   store(d, last_result, out + last);
 }
 
-// Floats to or from the lower halves of as many 32-bit lanes.
+// As many floats as D has from or to numbers of 16 bits.
 template <class Format, class D>
 HWY_INLINE void widen_vector(D df, Byte *out, const Byte *in) {
   const hn::RebindToUnsigned<D> d32;
   const hn::Rebind<std::uint16_t, D> d16;
-  store(df, Format::widen(d32, hn::PromoteTo(d32, load(d16, in))), out);
+  if constexpr (Format::kInstructions && hn::MaxLanes(D()) >= 4) {
+    const hn::Rebind<hwy::float16_t, D> half;
+    store(df, hn::PromoteTo(df, hn::BitCast(half, load(d16, in))), out);
+  } else {
+    store(df, Format::widen(d32, hn::PromoteTo(d32, load(d16, in))), out);
+  }
 }
 template <class Format, class D>
 HWY_INLINE void narrow_vector(D df, Byte *out, const Byte *in) {
   const hn::RebindToSigned<D> d32;
   const hn::Rebind<std::uint16_t, D> d16;
-  const auto low = Format::narrow(hn::RebindToUnsigned<D>(), canonical(df, load(df, in)));
-  store(d16, hn::DemoteTo(d16, hn::BitCast(d32, low)), out);
+  const auto value = canonical(df, load(df, in));
+  if constexpr (Format::kInstructions && hn::MaxLanes(D()) >= 4) {
+    const hn::Rebind<hwy::float16_t, D> half;
+    store(d16, hn::BitCast(d16, hn::DemoteTo(half, value)), out);
+  } else {
+    const auto low = Format::narrow(hn::RebindToUnsigned<D>(), value);
+    store(d16, hn::DemoteTo(d16, hn::BitCast(d32, low)), out);
+  }
 }
 
 template <class Format>

@@ -151,6 +151,7 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   TUTTI_TRY(setting.overrides, collectives::parse_overrides(config_.algo));
   TUTTI_TRY(engine_, comm::Engine::create(std::move(mesh_), control_.get(),
                                           comm::wait_policy(group.ranks_per_core, config_.spin_us)));
+  reduce::use_at_most(config_.simd);
   communicator_ = std::make_unique<comm::Communicator>(engine_->mesh(), 0, setting);
   engine_->add(*communicator_);
 
@@ -228,8 +229,9 @@ Result<std::string> World::query(const std::string &what) const {
   if (what == "statistics") {
     const mesh::Statistics &s = engine_->mesh().statistics();
     return fmt::format(
-        R"({{"messages_sent":{},"chunks_sent":{},"bytes_sent":{},"messages_received":{},"grants_written":{},"send_stalls":{}}})",
-        s.messages_sent, s.chunks_sent, s.bytes_sent, s.messages_received, s.grants_written, s.send_stalls);
+        R"({{"messages_sent":{},"chunks_sent":{},"bytes_sent":{},"messages_received":{},"grants_written":{},"send_stalls":{},"instruction_set":{}}})",
+        s.messages_sent, s.chunks_sent, s.bytes_sent, s.messages_received, s.grants_written, s.send_stalls,
+        quoted(reduce::instruction_set_in_use()));
   }
   return fail(Code::argument,
               "tutti_query: '{}' is unknown; there are devices, links, selection, memory, statistics, config", what);

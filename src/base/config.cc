@@ -146,6 +146,11 @@ const std::vector<Variable> &table() {
        .help =
            "The largest vector of float16 or bfloat16 whose sums and products travel as float, and are rounded once; "
            "larger ones are rounded once per hop."},
+      {.name = "TUTTI_SIMD",
+       .member = &Config::simd,
+       .default_text = "auto",
+       .words = {"auto", "avx512", "avx2", "sse4", "ssse3", "none"},
+       .help = "The best instruction set that reductions may use, of those that the CPU has. Results are the same."},
       {.name = "TUTTI_PIN",
        .member = &Config::pin,
        .default_text = "auto",

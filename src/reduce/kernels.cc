@@ -4,6 +4,9 @@
 // overlaps the one before, and what is shorter than a vector goes to vectors of half the size.
 #include "reduce/kernels.h"
 
+#include <atomic>
+#include <utility>
+
 #include "base/check.h"
 #include "reduce/targets.h"
 
@@ -22,6 +25,7 @@ namespace tutti::reduce {
 
 // What one instruction set offers. Columns are the built-in operators; avg stays null, being a sum.
 struct Table {
+  std::int64_t target;
   Function combine[kSizedTypes][kBuiltinOps];
   Function mean[kSizedTypes];
   Conversion widen[2], narrow[2];  // float16, bfloat16
@@ -146,6 +150,7 @@ constexpr std::uint64_t kLargest = kInfinity<T> - 1;
 class TableMaker {
  public:
   constexpr TableMaker() {
+    table_.target = HWY_TARGET;
     integer<std::int8_t>(Type::int8);
     integer<std::uint8_t>(Type::uint8);
     integer<std::int16_t>(Type::int16);
@@ -244,7 +249,26 @@ HWY_EXPORT(table);
 
 namespace {
 
-const Table &best() { return *HWY_DYNAMIC_DISPATCH(table)(); }
+// The table of the best instruction set among `targets`. Not Highway's own dispatch, whose choice is hidden and belongs
+// to the whole process.
+const Table *table_for(std::int64_t targets) {
+  hwy::ChosenTarget chosen;
+  chosen.Update(targets);
+  const std::size_t index = std::size(HWY_DISPATCH_TABLE(table)) == 1 ? 0 : chosen.GetIndex();
+  return HWY_DISPATCH_TABLE(table)[index]();
+}
+
+// Tables are constants: whoever sees the pointer sees the table.
+std::atomic<const Table *> in_use = nullptr;
+
+const Table &best() {
+  const Table *found = in_use.load(std::memory_order_relaxed);
+  if (found == nullptr) {
+    found = table_for(hwy::SupportedTargets());
+    in_use.store(found, std::memory_order_relaxed);
+  }
+  return *found;
+}
 
 int float16_index(Type type) {
   TUTTI_CHECK(type == Type::float16 || type == Type::bfloat16, "{} has 16 bits", type_name(static_cast<int>(type)));
@@ -273,14 +297,20 @@ std::vector<std::int64_t> runnable_targets() { return hwy::SupportedAndGenerated
 
 const char *target_name(std::int64_t target) { return hwy::TargetName(target); }
 
-OnTarget::OnTarget(std::int64_t target) {
-  hwy::SetSupportedTargetsForTest(target);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+OnTarget::OnTarget(std::int64_t target) { in_use.store(table_for(target), std::memory_order_relaxed); }
+OnTarget::~OnTarget() { in_use.store(nullptr, std::memory_order_relaxed); }
+
+void use_at_most(std::string_view instruction_set) {
+  constexpr std::pair<std::string_view, std::int64_t> kNames[] = {
+      {"avx512", HWY_AVX3}, {"avx2", HWY_AVX2}, {"sse4", HWY_SSE4}, {"ssse3", HWY_SSSE3}, {"none", HWY_EMU128}};
+  std::int64_t targets = hwy::SupportedTargets();
+  // Highway numbers better instruction sets lower.
+  for (const auto &[name, target] : kNames)
+    if (name == instruction_set) targets &= ~(target - 1);
+  in_use.store(table_for(targets), std::memory_order_relaxed);
 }
-OnTarget::~OnTarget() {
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-}
+
+const char *instruction_set_in_use() { return hwy::TargetName(best().target); }
 
 }  // namespace tutti::reduce
 #endif

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "reduce/types.h"
 
@@ -42,6 +43,12 @@ Kernel kernel(Type type, Op op);
 // finite values is finite, whatever their sum was rounded to. Complex: real and imaginary parts each by their own.
 // 16-bit types: operands and results are floats, the results small enough for the type.
 Kernel mean_kernel(Type type);
+
+// The instruction sets that kernels may use, in this process: "avx512", "avx2", "sse4", "ssse3", "none", or "auto" for
+// all that the CPU has. What the CPU lacks is not used in any case; results are the same. Any thread; kernels that were
+// given out stay what they are.
+void use_at_most(std::string_view instruction_set);
+const char *instruction_set_in_use();
 
 // Between a 16-bit floating type and float, to nearest even. out and in do not overlap.
 using Conversion = void (*)(void *out, const void *in, std::size_t count);

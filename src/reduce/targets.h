@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The instruction sets that kernels are compiled for, so that tests can run each that this CPU has. Not thread safe: it
-// switches the process's choice for a moment.
+// The instruction sets that kernels are compiled for, so that tests can run each that this CPU has.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@ namespace tutti::reduce {
 std::vector<std::int64_t> runnable_targets();
 const char *target_name(std::int64_t target);
 
-// While it lives, kernels.h gives what a CPU without anything better than `target` would run.
+// While it lives, kernels.h gives what a CPU with nothing but `target` would run.
 class OnTarget {
  public:
   explicit OnTarget(std::int64_t target);

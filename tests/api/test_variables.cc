@@ -41,6 +41,19 @@ double thread_seconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
+TEST(Variables, SimdIsTheBestInstructionSetThatReductionsUse) {
+  const auto used = [](const char *most) {
+    ThreadRanks ranks(1, {.everywhere = {{"TUTTI_SIMD", most}}});
+    EXPECT_TRUE(ranks.up()) << ranks.errors();
+    return query(ranks[0].comm, "statistics")["instruction_set"].get<std::string>();
+  };
+  EXPECT_EQ(used("none"), "EMU128");
+#if defined(__x86_64__)
+  EXPECT_EQ(used("ssse3"), "SSSE3");
+#endif
+  EXPECT_NE(used("auto"), "EMU128");
+}
+
 // bfloat16 numbers of 1/256: added to 1 one by one and rounded each time, they vanish.
 TEST(Variables, WidenBytesIsTheLargestVectorOf16BitFloatsThatIsRoundedOnce) {
   const auto sum = [](const char *widen) {

@@ -245,6 +245,15 @@ TEST(Kernel, IsTheBestThatThisCpuHas) {
   }
 }
 
+TEST(Kernel, IsOfTheInstructionSetsThatAreAllowed) {
+  const Kernel best = kernel(Type::float32, Op::sum);
+  use_at_most("none");
+  EXPECT_STREQ(instruction_set_in_use(), "EMU128");
+  EXPECT_NE(kernel(Type::float32, Op::sum), best);
+  use_at_most("auto");
+  EXPECT_EQ(kernel(Type::float32, Op::sum), best);
+}
+
 TEST(Kernel, TouchesNothingForNoElements) {
   for (const Case &which : cases()) which.kernel()(nullptr, nullptr, nullptr, 0);
 }

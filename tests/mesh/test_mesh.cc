@@ -275,7 +275,10 @@ class TwoNodes final : public topology::Topology {
 
 TEST_F(Pair, AllMemoryIsPlacedOnTheNodeOfDeviceOrProcess) {
   TwoNodes host;
-  start([&](RankSetup &setup, int rank) { setup.topology = rank == 0 ? &host : nullptr; });
+  start([&](RankSetup &setup, int rank) {
+    setup.topology = rank == 0 ? &host : nullptr;
+    setup.numa_node = host.numa_node_of_process();
+  });
   ASSERT_GE(host.placed.size(), 4u) << "receives, staging, grants, slots";
   const auto memory = a().allocate(3 << 20);
   ASSERT_TRUE(memory);

@@ -41,6 +41,7 @@ struct Flood {
     return pattern(number, random.one_in(8) ? 5000 + random.below(50'000) : random.below(4000));
   }
   void send() {
+    while (!held.empty() && from.acknowledged(to_rank, held.front().first)) held.pop_front();
     if (sent == messages) return;
     held.emplace_back(0, message(sent));
     const mesh::Sent result = from.send(to_rank, kStream, held.back().second, true);
@@ -48,7 +49,6 @@ struct Flood {
     if (!result.accepted || !result.holds_memory) held.pop_back();
     else held.back().first = result.sequence;
     sent += result.accepted;
-    while (!held.empty() && from.acknowledged(to_rank, held.front().first)) held.pop_front();
   }
   void receive() {
     mesh::Record records[16];

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""speed_report.py FOLDER JSON: the figures that the scenario `speed` left in FOLDER, as ratios beside their targets.
+"""speed_report.py FOLDER JSON ROUNDS: the figures that the scenario `speed` left in FOLDER, as ratios beside their targets.
 
 Prints a table and writes JSON. Fails where a figure is missing or a result was wrong, never for how fast something was.
 """
@@ -11,7 +11,6 @@ import statistics
 import sys
 
 MIB = 1 << 20
-ROUNDS = (1, 2, 3)
 
 
 def tutti(folder, collective, size, round_number):
@@ -35,7 +34,7 @@ def bare(folder, size, round_number):
 
 def over_rounds(figure):
     """The median over the rounds, of figures or of ratios taken within a round."""
-    return statistics.median(figure(round_number) for round_number in ROUNDS)
+    return statistics.median(figure(round_number) for round_number in range(1, int(sys.argv[3]) + 1))
 
 
 def versus_limits(folder):

@@ -95,6 +95,12 @@ void run(void *out_, const void *left_, const void *right_, std::size_t elements
   store(d, last_result, out + last);
 }
 
+// Elements of two parts that know nothing of each other.
+template <class Operator, class T>
+void run_parts(void *out, const void *left, const void *right, std::size_t count, const void *context) {
+  run<Operator, T>(out, left, right, 2 * count, context);
+}
+
 // As many floats as D has from or to numbers of 16 bits.
 template <class Format, class D>
 HWY_INLINE void widen_vector(D df, Byte *out, const Byte *in) {
@@ -198,21 +204,26 @@ class TableMaker {
   }
   template <class T>
   constexpr void ordered(Type type) {
-    put(type, Op::sum, run<Sum, T>);
-    put(type, Op::prod, run<Prod, T>);
     put(type, Op::min, run<Min, T>);
     put(type, Op::max, run<Max, T>);
   }
   template <class T>
+  constexpr void arithmetic(Type type) {
+    put(type, Op::sum, run<Sum, T>);
+    put(type, Op::prod, run<Prod, T>);
+  }
+  template <class T>
   constexpr void integer(Type type) {
     ordered<T>(type);
-    logical<T>(type);
-    // By lanes of the same size: bits have no sign.
+    // Only order knows of signs: the rest is one kernel for both.
+    arithmetic<hwy::MakeUnsigned<T> >(type);
+    logical<hwy::MakeUnsigned<T> >(type);
     bitwise<hwy::MakeUnsigned<T> >(type);
   }
   template <class T>
   constexpr void floating(Type type) {
     ordered<T>(type);
+    arithmetic<T>(type);
     table_.mean[static_cast<int>(type)] = run<Mean<kLargest<T> >, T>;
   }
   template <class Format>
@@ -227,9 +238,9 @@ class TableMaker {
   }
   template <class T>
   constexpr void complex(Type type) {
-    put(type, Op::sum, run<Sum, T, 2>);
+    put(type, Op::sum, run_parts<Sum, T>);
     put(type, Op::prod, run<ComplexProd, T, 2>);
-    table_.mean[static_cast<int>(type)] = run<Mean<kLargest<T> >, T, 2>;
+    table_.mean[static_cast<int>(type)] = run_parts<Mean<kLargest<T> >, T>;
   }
   Table table_ = {};
 };

@@ -70,7 +70,7 @@ Result<> TcpLeaf::learn_local_address(const Welcome &welcome) {
   if (local && local->loopback() && root && !root->loopback()) {
     TUTTI_TRY(local, net::source_toward(*root));
   }
-  if (local) local_address_ = local->address_text();
+  if (local && !local->needs_interface()) local_address_ = local->address_text();
   return {};
 }
 

@@ -43,7 +43,7 @@ Result<> TcpRoot::choose_addresses() {
   std::optional<net::Endpoint> local;
   for (std::size_t rank = 1; rank < peers_.size(); ++rank) {
     const auto mine = net::local_endpoint(peers_[rank].connection->socket());
-    if (mine && (!local || (local->loopback() && !mine->loopback()))) local = mine;
+    if (mine && !mine->needs_interface() && (!local || (local->loopback() && !mine->loopback()))) local = mine;
   }
   if (local) local_address_ = local->address_text();
   if (local && !local->loopback()) network_address_ = local_address_;

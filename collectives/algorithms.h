@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The rows that algorithms() lists: each is made in the file of its name, which holds everything about the algorithm.
-// Adding one is a file, a line here, and a line in schedule.cc (and a row in select.cc if it should be chosen).
+// The rows that algorithms() lists: each is made in the file of its name, which holds everything about the algorithm
+// (variants for blocks of equal and of listed counts in one). Adding one is a file, a line here, and a line in
+// schedule.cc (and a row in select.cc if it should be chosen).
 #pragma once
 
 #include "collectives/schedule.h"
@@ -10,10 +11,39 @@ namespace tutti::collectives {
 
 Algorithm allreduce_direct();
 Algorithm allreduce_recursive_doubling();
+Algorithm allreduce_recursive_multiplying();
 Algorithm allreduce_ring();
 Algorithm allreduce_circulant();
 Algorithm broadcast_knomial();
 Algorithm broadcast_scatter_allgather();
 Algorithm broadcast_chain();
+Algorithm barrier_dissemination();
+Algorithm reduce_knomial();
+Algorithm reduce_knomial_ordered();
+Algorithm reduce_scatter_gather();
+Algorithm reduce_chain();
+Algorithm reduce_scatter_block_circulant();
+Algorithm reduce_scatter_block_ring();
+Algorithm reduce_scatter_block_direct();
+Algorithm reduce_scatter_circulant();
+Algorithm reduce_scatter_ring();
+Algorithm reduce_scatter_direct();
+Algorithm allgather_circulant();
+Algorithm allgather_ring();
+Algorithm allgather_direct();
+Algorithm allgatherv_circulant();
+Algorithm allgatherv_ring();
+Algorithm allgatherv_direct();
+Algorithm gather_knomial();
+Algorithm gather_direct();
+Algorithm gatherv_direct();
+Algorithm scatter_knomial();
+Algorithm scatter_direct();
+Algorithm scatterv_direct();
+Algorithm alltoall_direct();
+Algorithm alltoall_bruck();
+Algorithm alltoallv_direct();
+Algorithm scan_doubling();
+Algorithm exscan_doubling();
 
 }  // namespace tutti::collectives

@@ -11,42 +11,11 @@ namespace {
 
 Schedule build(const Parameters &parameters) {
   const std::int32_t ranks = parameters.ranks, rank = parameters.rank;
-  if (ranks == 1) return allreduce_alone(parameters);
-  Builder builder(ranks);
-  const std::vector<CirculantRound> rounds = circulant_rounds(ranks);
-  const Buffer own = own_buffer(parameters);
-  const auto view = [&](std::int32_t begin, std::int32_t end, const auto &use) {
-    for_view(rank, ranks, begin, end, use);
-  };
-
-  // View elements below `reduced` are partial results in the output from the first round on; those above are still the
-  // input alone.
-  const std::int32_t reduced = ranks - rounds.front().low;
-  for (const CirculantRound &round : rounds) {
-    const std::int32_t high = round.high, low = round.low;
-    const bool first_round = high == ranks;
-    const Buffer from = first_round || low >= reduced ? own : Buffer::output;
-    view(low, high, [&](std::uint32_t first, std::uint32_t blocks) {
-      builder.send(wrap(rank + low, ranks), {from, first, blocks});
-    });
-    if (first_round && own != Buffer::output && rounds.size() > 1 && rounds[1].low < reduced)
-      // The next round sends these together with partial results; copying a block costs less than a second message.
-      view(reduced, low, [&](std::uint32_t first, std::uint32_t blocks) {
-        builder.copy({own, first, blocks}, builder.output(first, blocks));
-      });
-    view(0, high - low, [&](std::uint32_t first, std::uint32_t blocks) {
-      const Range source{first_round ? own : Buffer::output, first, blocks};
-      builder.recv_reduce(wrap(rank - low, ranks), Side::left, source, builder.output(first, blocks));
-    });
-  }
-  for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) {
-    view(0, round->high - round->low, [&](std::uint32_t first, std::uint32_t blocks) {
-      builder.send(wrap(rank - round->low, ranks), builder.output(first, blocks));
-    });
-    view(round->low, round->high, [&](std::uint32_t first, std::uint32_t blocks) {
-      builder.recv(wrap(rank + round->low, ranks), builder.output(first, blocks));
-    });
-  }
+  if (ranks == 1) return vector_alone(parameters);
+  Builder builder(parameters, std::uint32_t(ranks));
+  circulant_reduce_scatter(builder, rank, ranks, own_buffer(parameters), Buffer::output,
+                           builder.output(std::uint32_t(rank)));
+  circulant_allgather(builder, rank, ranks, Buffer::output);
   return builder.take();
 }
 

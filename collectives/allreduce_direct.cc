@@ -14,8 +14,8 @@ constexpr std::int32_t kMaxRanks = 64;
 
 Schedule build(const Parameters &parameters) {
   const std::int32_t ranks = parameters.ranks, rank = parameters.rank;
-  if (ranks == 1) return allreduce_alone(parameters);
-  Builder builder(1);
+  if (ranks == 1) return vector_alone(parameters);
+  Builder builder(parameters, 1);
   const Range output = builder.whole(Buffer::output);
   Range own = builder.whole(Buffer::input);
   if (parameters.in_place) {

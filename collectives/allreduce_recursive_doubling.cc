@@ -24,10 +24,10 @@ struct Group {
 };
 
 Schedule build(const Parameters &parameters) {
-  if (parameters.ranks == 1) return allreduce_alone(parameters);
+  if (parameters.ranks == 1) return vector_alone(parameters);
   const Group group(parameters.ranks);
   const std::int32_t rank = parameters.rank;
-  Builder builder(1);
+  Builder builder(parameters, 1);
   const Range output = builder.whole(Buffer::output), own = builder.whole(own_buffer(parameters));
   if (group.in_pair(rank) && rank % 2 == 1) {
     builder.send(rank - 1, own);

@@ -11,8 +11,8 @@ namespace {
 
 Schedule build(const Parameters &parameters) {
   const std::int32_t ranks = parameters.ranks, rank = parameters.rank;
-  if (ranks == 1) return allreduce_alone(parameters);
-  Builder builder(ranks);
+  if (ranks == 1) return vector_alone(parameters);
+  Builder builder(parameters, std::uint32_t(ranks));
   const std::int32_t left = wrap(rank - 1, ranks), right = wrap(rank + 1, ranks);
   const Buffer own = own_buffer(parameters);
   const auto block = [&](Buffer buffer, std::int32_t index) {

@@ -11,7 +11,7 @@ namespace {
 Schedule build(const Parameters &parameters) {
   const std::int32_t ranks = parameters.ranks;
   const std::int32_t distance = wrap(std::int64_t(parameters.rank) - parameters.root, ranks);
-  Builder builder(1);
+  Builder builder(parameters, 1);
   const Range all = builder.whole(Buffer::output);
   if (distance > 0) builder.recv(wrap(parameters.rank - 1, ranks), all);
   if (distance < ranks - 1) builder.send(wrap(parameters.rank + 1, ranks), all);

@@ -12,7 +12,7 @@ Schedule build(const Parameters &parameters) {
   const std::int32_t ranks = parameters.ranks, radix = parameters.radix;
   const std::int32_t distance = wrap(std::int64_t(parameters.rank) - parameters.root, ranks);
   const auto real = [&](std::int64_t virtual_rank) { return wrap(virtual_rank + parameters.root, ranks); };
-  Builder builder(1);
+  Builder builder(parameters, 1);
   const Range all = builder.whole(Buffer::output);
 
   // The place value of the lowest non-zero digit; on the root, the first power of the radix not below `ranks`.

@@ -18,7 +18,7 @@ Schedule build(const Parameters &parameters) {
   const std::int32_t ranks = parameters.ranks;
   const std::int32_t distance = wrap(std::int64_t(parameters.rank) - parameters.root, ranks);
   const auto real = [&](std::int64_t virtual_rank) { return wrap(virtual_rank + parameters.root, ranks); };
-  Builder builder(ranks);
+  Builder builder(parameters, std::uint32_t(ranks));
   const auto view = [&](std::int32_t begin, std::int32_t end, const auto &use) {
     for_view(distance, ranks, begin, end,
              [&](std::uint32_t first, std::uint32_t blocks) { use(builder.output(first, blocks)); });

@@ -4,9 +4,11 @@
 // adds nothing of its own: the steps come out as they were called, except that an empty range gives no step.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
+#include "collectives/form.h"
 #include "collectives/schedule.h"
 
 namespace tutti::collectives {
@@ -26,14 +28,35 @@ inline std::int32_t ceil_log2(std::int32_t ranks) {
 
 class Builder {
  public:
-  explicit Builder(std::uint32_t blocks) { schedule_.blocks = blocks; }
+  // Whole vectors of this schedule have so many blocks.
+  Builder(const Parameters &parameters, std::uint32_t blocks) {
+    const Form &form = form_of(parameters.collective);
+    schedule_.blocks = blocks;
+    schedule_.partition = form.partition;
+    schedule_.in_place = in_place_of(parameters);
+    schedule_.own = std::uint32_t(parameters.rank);
+    schedule_.input_blocks = blocks_of(form.input, parameters, blocks);
+    schedule_.output_blocks = blocks_of(form.output, parameters, blocks);
+  }
 
-  Range output(std::uint32_t first, std::uint32_t blocks) const { return {Buffer::output, first, blocks}; }
-  Range whole(Buffer buffer) const { return {buffer, 0, schedule_.blocks}; }
-  // All of scratch vector 0, which the schedule has from then on.
-  Range scratch() {
-    schedule_.scratch_vectors = 1;
-    return whole(Buffer::scratch);
+  bool in_place() const { return schedule_.in_place != InPlace::none; }
+  Range input(std::uint32_t first, std::uint32_t blocks = 1) const { return {Buffer::input, first, blocks}; }
+  Range output(std::uint32_t first, std::uint32_t blocks = 1) const { return {Buffer::output, first, blocks}; }
+  // A whole vector: of scratch, vector 0.
+  Range whole(Buffer buffer) {
+    if (buffer == Buffer::scratch) return scratch(0);
+    return {buffer, 0, schedule_.blocks};
+  }
+  // All of a scratch vector, or blocks of it, which the schedule has from then on.
+  Range scratch(std::uint32_t vector = 0) { return scratch_blocks(vector, 0, schedule_.blocks); }
+  Range scratch_blocks(std::uint32_t vector, std::uint32_t first, std::uint32_t blocks = 1) {
+    schedule_.scratch_vectors = std::max(schedule_.scratch_vectors, vector + 1);
+    return {Buffer::scratch, vector * schedule_.blocks + first, blocks};
+  }
+  // Blocks of a whole vector in that buffer.
+  Range part(Buffer buffer, std::uint32_t first, std::uint32_t blocks = 1) {
+    if (buffer == Buffer::scratch) return scratch_blocks(0, first, blocks);
+    return {buffer, first, blocks};
   }
 
   void send(std::int32_t peer, Range source) {
@@ -62,21 +85,29 @@ class Builder {
   Schedule schedule_;
 };
 
-// The allreduce of one rank.
-inline Schedule allreduce_alone(const Parameters &parameters) {
-  Builder builder(1);
-  if (!parameters.in_place) builder.copy(builder.whole(Buffer::input), builder.whole(Buffer::output));
+// A reduction of one rank: its vector is the result.
+inline Schedule vector_alone(const Parameters &parameters) {
+  Builder builder(parameters, 1);
+  if (!builder.in_place()) builder.copy(builder.whole(Buffer::input), builder.whole(Buffer::output));
   return builder.take();
 }
 
 inline bool supports_all(const Parameters &) { return true; }
+inline bool supports_radix(const Parameters &parameters) { return parameters.radix >= 2; }
 
-// Reduce-scatter and allgather each send every rank's p - 1 other blocks once.
+// Every rank's p - 1 other blocks, once.
+inline std::uint64_t all_other_blocks(const Parameters &parameters) {
+  return std::uint64_t(parameters.ranks) * (parameters.ranks - 1);
+}
+inline std::uint64_t one_from_each_other(const Parameters &parameters) { return parameters.ranks - 1; }
+// Reduce-scatter, then allgather.
 inline std::uint64_t reduce_scatter_allgather_blocks(const Parameters &parameters) {
-  return 2 * std::uint64_t(parameters.ranks) * (parameters.ranks - 1);
+  return 2 * all_other_blocks(parameters);
 }
 
-// Where an allreduce's own contribution is read from.
-inline Buffer own_buffer(const Parameters &parameters) { return parameters.in_place ? Buffer::output : Buffer::input; }
+// Where a reduction's own contribution is read from.
+inline Buffer own_buffer(const Parameters &parameters) {
+  return in_place_of(parameters) == InPlace::same ? Buffer::output : Buffer::input;
+}
 
 }  // namespace tutti::collectives

@@ -7,18 +7,67 @@
 
 namespace tutti::collectives {
 
-std::string_view collective_name(Collective collective) {
-  switch (collective) {
-    case Collective::allreduce: return "allreduce";
-    case Collective::broadcast: return "broadcast";
+Interval place_of(const Schedule &schedule, const Range &range) {
+  std::uint64_t base = 0;
+  switch (range.buffer) {
+    case Buffer::input:
+      if (schedule.in_place == InPlace::own_of_output) base = schedule.input_blocks + std::uint64_t{schedule.own};
+      break;
+    case Buffer::output:
+      base = schedule.input_blocks;
+      if (schedule.in_place == InPlace::same) base = 0;
+      if (schedule.in_place == InPlace::own_of_input) base = schedule.own;
+      // Nobody knows which blocks of the input the output covers: all of them, and a place of its own for its value.
+      if (schedule.in_place == InPlace::top_of_input) return {0, base + range.first + range.blocks};
+      break;
+    case Buffer::scratch: base = schedule.input_blocks + std::uint64_t{schedule.output_blocks}; break;
   }
-  return "unknown";
+  return {base + range.first, base + range.first + range.blocks};
+}
+
+std::uint64_t row_blocks(const Schedule &schedule) {
+  return schedule.input_blocks + std::uint64_t{schedule.output_blocks} +
+         std::uint64_t{schedule.scratch_vectors} * schedule.blocks;
 }
 
 const std::vector<Algorithm> &algorithms() {
   static const std::vector<Algorithm> rows = {
-      allreduce_direct(),  allreduce_recursive_doubling(), allreduce_ring(),  allreduce_circulant(),
-      broadcast_knomial(), broadcast_scatter_allgather(),  broadcast_chain(),
+      allreduce_direct(),
+      allreduce_recursive_doubling(),
+      allreduce_recursive_multiplying(),
+      allreduce_ring(),
+      allreduce_circulant(),
+      broadcast_knomial(),
+      broadcast_scatter_allgather(),
+      broadcast_chain(),
+      barrier_dissemination(),
+      reduce_knomial(),
+      reduce_knomial_ordered(),
+      reduce_scatter_gather(),
+      reduce_chain(),
+      reduce_scatter_block_circulant(),
+      reduce_scatter_block_ring(),
+      reduce_scatter_block_direct(),
+      reduce_scatter_circulant(),
+      reduce_scatter_ring(),
+      reduce_scatter_direct(),
+      allgather_circulant(),
+      allgather_ring(),
+      allgather_direct(),
+      allgatherv_circulant(),
+      allgatherv_ring(),
+      allgatherv_direct(),
+      gather_knomial(),
+      gather_direct(),
+      gatherv_direct(),
+      scatter_knomial(),
+      scatter_direct(),
+      scatterv_direct(),
+      alltoall_direct(),
+      alltoall_bruck(),
+      alltoallv_direct(),
+      scan_doubling(),
+      exscan_doubling(),
   };
   return rows;
 }

@@ -9,23 +9,60 @@
 // from a, and both name the same number of bytes. Sends never wait for the receiver to be ready; an algorithm must also
 // be free of deadlock if they do.
 //
-// Blocks: the vector of `count` elements is split evenly into `blocks` blocks, of which the first count % blocks hold
-// one element more. Input, output and each of the `scratch_vectors` scratch vectors have that same layout; block v *
-// blocks + i of scratch is block i of scratch vector v. Bytes are resolved at execution, so one schedule serves all
-// counts, and an empty block sends nothing on either side.
+// Blocks: ranges name blocks of input, output or scratch; elements are resolved at execution, so one schedule serves
+// all counts, and an empty block sends nothing on either side. How buffers are cut follows from the collective
+// (collectives/form.h), by one of three partitions:
+//   even    vectors of `count` elements, cut into `blocks` blocks, the first count % blocks of which hold one more
+//   equal   blocks of `count` elements each: a vector has ranks x count
+//   listed  the caller's counts and displacements, given at execution; scratch has the same blocks without gaps
+// A side may be a rank's own block alone: block 0 of that side. Scratch has `scratch_vectors` times `blocks` blocks.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
 namespace tutti::collectives {
 
-enum class Collective : std::uint8_t { allreduce, broadcast };
+enum class Collective : std::uint8_t {
+  allreduce,
+  broadcast,
+  barrier,
+  reduce,
+  reduce_scatter_block,  // equal blocks
+  reduce_scatter,        // counts by rank
+  allgather,
+  allgatherv,
+  gather,
+  gatherv,
+  scatter,
+  scatterv,
+  alltoall,
+  alltoallv,
+  scan,
+  exscan,
+};
+inline constexpr int kCollectives = 16;
 std::string_view collective_name(Collective collective);
+// The collective of that name; false if there is none.
+bool find_collective(std::string_view name, Collective &collective);
+// "allreduce, broadcast, ..."
+std::string collective_names();
 
 enum class Buffer : std::uint8_t { input, output, scratch };
+
+enum class Partition : std::uint8_t { even, equal, listed };
+
+// Which blocks of input and output are the same memory.
+enum class InPlace : std::uint8_t {
+  none,
+  same,           // input block i is output block i
+  own_of_output,  // the input is output block `own`
+  own_of_input,   // the output is input block `own`
+  top_of_input,   // the output begins where the input begins, whatever blocks that covers
+};
 
 // Blocks [first, first + blocks) of one buffer; never empty; never across the end of a vector.
 struct Range {
@@ -55,24 +92,38 @@ struct Step {
   bool operator==(const Step &) const = default;
 };
 
-// What a schedule is made from. Everything is equal on all ranks, except rank.
+// What a schedule is made from. Everything is equal on all ranks, except rank; and in_place, which concerns the root
+// alone where there is one that gives or gets all.
 struct Parameters {
   Collective collective = Collective::allreduce;
   std::int32_t ranks = 1;
   std::int32_t rank = 0;
-  std::int32_t root = 0;   // broadcast only
-  bool in_place = false;   // input and output are one buffer: input block i is output block i
+  std::int32_t root = 0;  // of collectives that have one
+  bool in_place = false;
   std::int32_t radix = 2;  // of algorithms that have one
 };
 
 struct Schedule {
-  std::uint32_t blocks = 1;
+  std::uint32_t blocks = 1;  // of a scratch vector, and of each side that is a whole vector
   std::uint32_t scratch_vectors = 0;
   std::vector<Step> steps;
+  Partition partition = Partition::even;
+  InPlace in_place = InPlace::none;
+  std::uint32_t own = 0;           // the rank
+  std::uint32_t input_blocks = 1;  // 0: this rank gives nothing
+  std::uint32_t output_blocks = 1;
 };
 
-// Broadcast has one buffer: the steps name `output` only, which holds the data on the root from the start.
-// Allreduce reads `input` (never written unless in place) and leaves the result in `output`.
+// Blocks of all buffers of a rank in one row, so that overlap is overlap of intervals.
+struct Interval {
+  std::uint64_t begin = 0, end = 0;
+  bool meets(const Interval &other) const { return begin < other.end && other.begin < end; }
+  bool operator==(const Interval &) const = default;
+};
+// Where a range lies in that row: input, then output, then scratch; in place, what is the same memory is one interval.
+Interval place_of(const Schedule &schedule, const Range &range);
+// The length of the row.
+std::uint64_t row_blocks(const Schedule &schedule);
 
 // One algorithm: a row that selection, verifier, tools and documentation all read.
 struct Algorithm {

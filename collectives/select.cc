@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "collectives/form.h"
 
 namespace tutti::collectives {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 constexpr std::int32_t kAnyRanks = std::numeric_limits<std::int32_t>::max();
 constexpr std::uint64_t kAnyBytes = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t KiB = 1024, MiB = 1024 * KiB;
-constexpr Collective allreduce = Collective::allreduce, broadcast = Collective::broadcast;
+using enum Collective;
 
 bool applies(const SelectionRow &row, const Situation &situation) {
   return row.collective == situation.collective && row.min_ranks <= situation.ranks &&
@@ -22,21 +23,24 @@ bool applies(const SelectionRow &row, const Situation &situation) {
          situation.bytes <= row.max_bytes;
 }
 
+// Whether a row applies whatever the size and the machine: which one is chosen then depends on the ranks alone.
+bool applies_always(const SelectionRow &row) {
+  return row.max_ranks == kAnyRanks && row.min_ranks_per_core == 1 && row.max_ranks_per_core == kAnyRanks &&
+         row.min_bytes == 0 && row.max_bytes == kAnyBytes;
+}
+
 Parameters parameters_of(const Situation &situation, const Choice &choice) {
   return {.collective = situation.collective, .ranks = situation.ranks, .radix = choice.radix};
 }
 
-// Whether an algorithm may combine the operands of a call.
-bool keeps_order(const Algorithm &algorithm, bool in_rank_order) {
-  return algorithm.keeps_rank_order || !in_rank_order;
-}
-
-// The algorithms of a collective, or those of them that can run for so many ranks, and in their order.
-std::string names_of(Collective collective, std::int32_t ranks = 1, bool in_rank_order = false) {
+// The algorithms of a collective, or those of them that can run in the situation.
+std::string names_of(const Situation &situation, bool that_can) {
   std::string names;
   for (const Algorithm &algorithm : algorithms()) {
-    if (algorithm.collective != collective || !keeps_order(algorithm, in_rank_order) ||
-        !algorithm.supports({.collective = collective, .ranks = ranks, .radix = algorithm.radices.front()}))
+    if (algorithm.collective != situation.collective) continue;
+    const Choice choice{&algorithm, algorithm.radices.front()};
+    if (that_can &&
+        (!algorithm.supports(parameters_of(situation, choice)) || (situation.ordered && !algorithm.keeps_rank_order)))
       continue;
     names += fmt::format("{}{}", names.empty() ? "" : ", ", algorithm.name);
   }
@@ -64,42 +68,80 @@ const std::vector<SelectionRow> &selection_table() {
       // With more ranks than cores a round costs a turn of everybody on the core: one round, whatever the messages.
       {allreduce, 3, 16, 2, kAnyRanks, 0, 2 * KiB, "direct", 0},
       {allreduce, 3, 8, 1, 1, 0, 1 * KiB, "direct", 0},
+      {allreduce, 9, kAnyRanks, 1, kAnyRanks, 0, 2 * KiB, "recursive_multiplying", 4},
       {allreduce, 3, kAnyRanks, 1, kAnyRanks, 0, 8 * KiB, "recursive_doubling", 0},
       {allreduce, 3, 8, 1, 1, 4 * MiB, kAnyBytes, "ring", 0},
       {allreduce, 3, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "circulant", 0},
-      // Reached where circulant is not allowed: operators that do not commute.
-      {allreduce, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "recursive_doubling", 0},
+      {allreduce, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "recursive_doubling", 0},  // in rank order
       {broadcast, 1, 2, 1, kAnyRanks, 0, kAnyBytes, "knomial", 2},
       {broadcast, 3, 8, 1, kAnyRanks, 0, 4 * KiB, "knomial", 8},
       {broadcast, 3, kAnyRanks, 1, kAnyRanks, 0, 16 * KiB, "knomial", 4},
       {broadcast, 3, kAnyRanks, 1, kAnyRanks, 0, 64 * KiB, "knomial", 2},
       {broadcast, 3, 8, 1, kAnyRanks, 1 * MiB, kAnyBytes, "chain", 0},
       {broadcast, 3, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "scatter_allgather", 0},
+      {barrier, 1, 8, 1, kAnyRanks, 0, kAnyBytes, "dissemination", 8},
+      {barrier, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "dissemination", 4},
+      {reduce, 1, 8, 1, kAnyRanks, 0, 4 * KiB, "knomial", 8},
+      {reduce, 1, kAnyRanks, 1, kAnyRanks, 0, 16 * KiB, "knomial", 4},
+      {reduce, 1, kAnyRanks, 1, kAnyRanks, 0, 64 * KiB, "knomial", 2},
+      {reduce, 1, 2, 1, kAnyRanks, 0, kAnyBytes, "knomial", 2},
+      {reduce, 3, 8, 1, kAnyRanks, 1 * MiB, kAnyBytes, "chain", 0},
+      {reduce, 3, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "scatter_gather", 0},
+      {reduce, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "knomial_ordered", 2},  // in rank order
+      {reduce_scatter_block, 1, 8, 1, kAnyRanks, 0, 32 * KiB, "direct", 0},
+      {reduce_scatter_block, 3, 8, 1, 1, 4 * MiB, kAnyBytes, "ring", 0},
+      {reduce_scatter_block, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "circulant", 0},
+      {reduce_scatter_block, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "direct", 0},  // in rank order
+      {reduce_scatter, 1, 8, 1, kAnyRanks, 0, 32 * KiB, "direct", 0},
+      {reduce_scatter, 3, 8, 1, 1, 4 * MiB, kAnyBytes, "ring", 0},
+      {reduce_scatter, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "circulant", 0},
+      {reduce_scatter, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "direct", 0},  // in rank order
+      {allgather, 1, 8, 1, kAnyRanks, 0, 32 * KiB, "direct", 0},
+      {allgather, 3, 8, 1, 1, 4 * MiB, kAnyBytes, "ring", 0},
+      {allgather, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "circulant", 0},
+      // Circulant copies everything once more here: for many ranks and little data.
+      {allgatherv, 1, 8, 1, kAnyRanks, 0, 256 * KiB, "direct", 0},
+      {allgatherv, 9, kAnyRanks, 1, kAnyRanks, 0, 256 * KiB, "circulant", 0},
+      {allgatherv, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "ring", 0},
+      {gather, 9, kAnyRanks, 1, kAnyRanks, 0, 64 * KiB, "knomial", 4},
+      {gather, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "direct", 0},
+      {gatherv, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "direct", 0},
+      {scatter, 9, kAnyRanks, 1, kAnyRanks, 0, 64 * KiB, "knomial", 4},
+      {scatter, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "direct", 0},
+      {scatterv, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "direct", 0},
+      {alltoall, 9, kAnyRanks, 1, kAnyRanks, 0, 4 * KiB, "bruck", 4},
+      {alltoall, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "direct", 0},
+      {alltoallv, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "direct", 0},
+      {scan, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "doubling", 0},
+      {exscan, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "doubling", 0},
   };
   return rows;
 }
 
 Result<Choice> select(const Situation &situation, const Overrides &overrides) {
-  const std::string &wanted = situation.collective == allreduce ? overrides.allreduce : overrides.broadcast;
-  const Algorithm *forced = wanted.empty() ? nullptr : find_algorithm(situation.collective, wanted);
+  const Algorithm *forced = overrides.of(situation.collective);
+  const std::string_view name = collective_name(situation.collective);
+  if (forced && situation.ordered && !forced->keeps_rank_order)
+    return fail(Code::config, "TUTTI_ALGO={}:{} does not keep rank order, which this operator needs; {} can", name,
+                forced->name, names_of(situation, true));
+  // Of what keeps rank order, all elements go through the same operations, whatever block they are in.
+  const bool fixed = situation.reproducible && form_of(situation.collective).reduces && situation.collective != barrier;
+  const bool ordered = situation.ordered || (fixed && forced == nullptr);
   for (const SelectionRow &row : selection_table()) {
     if (!applies(row, situation)) continue;
     const Algorithm *algorithm = find_algorithm(row.collective, row.algorithm);
     TUTTI_CHECK(algorithm, "the selection table names {}, which does not exist", row.algorithm);
-    if (!forced && !keeps_order(*algorithm, situation.in_rank_order)) continue;
+    if (ordered && !algorithm->keeps_rank_order) continue;
+    if (fixed && !applies_always(row)) continue;
     // A forced algorithm keeps the radix of its own row where it is the table's choice too.
     const Choice choice =
         forced && forced != algorithm ? Choice{forced, forced->radices.front()} : Choice{algorithm, row.radix};
-    if (!keeps_order(*choice.algorithm, situation.in_rank_order) ||
-        !choice.algorithm->supports(parameters_of(situation, choice)))
-      return fail(Code::config, "TUTTI_ALGO={}:{} cannot run for {} ranks{}; {} can",
-                  collective_name(situation.collective), choice.algorithm->name, situation.ranks,
-                  situation.in_rank_order ? " and an operator that does not commute" : "",
-                  names_of(situation.collective, situation.ranks, situation.in_rank_order));
+    if (!choice.algorithm->supports(parameters_of(situation, choice)))
+      return fail(Code::config, "TUTTI_ALGO={}:{} cannot run for {} ranks; {} can", name, choice.algorithm->name,
+                  situation.ranks, names_of(situation, true));
     return choice;
   }
-  TUTTI_CHECK(false, "the selection table has no row for {} of {} ranks", collective_name(situation.collective),
-              situation.ranks);
+  TUTTI_CHECK(false, "the selection table has no row for {} of {} ranks", name, situation.ranks);
 }
 
 Result<Overrides> parse_overrides(std::string_view text) {
@@ -113,23 +155,22 @@ Result<Overrides> parse_overrides(std::string_view text) {
     const std::size_t colon = part.find(':');
     if (colon == std::string_view::npos)
       return fail(Code::config, "TUTTI_ALGO: '{}' is not COLLECTIVE:ALGORITHM, as in allreduce:ring", part);
-    const std::string_view collective = part.substr(0, colon), name = part.substr(colon + 1);
-    const bool is_allreduce = collective == collective_name(allreduce);
-    if (!is_allreduce && collective != collective_name(broadcast))
-      return fail(Code::config, "TUTTI_ALGO: there is no collective '{}'; it takes allreduce and broadcast",
-                  collective);
-    std::string &slot = is_allreduce ? overrides.allreduce : overrides.broadcast;
-    if (!slot.empty()) return fail(Code::config, "TUTTI_ALGO names {} twice; give it one algorithm", collective);
-    const Collective which = is_allreduce ? allreduce : broadcast;
-    if (!find_algorithm(which, name))
-      return fail(Code::config, "TUTTI_ALGO: {} has no algorithm '{}'; it has {}", collective, name, names_of(which));
-    slot = name;
+    const std::string_view name = part.substr(0, colon), algorithm = part.substr(colon + 1);
+    Collective collective = allreduce;
+    if (!find_collective(name, collective))
+      return fail(Code::config, "TUTTI_ALGO: there is no collective '{}'; there are {}", name, collective_names());
+    const Algorithm *&slot = overrides.of(collective);
+    if (slot) return fail(Code::config, "TUTTI_ALGO names {} twice; give it one algorithm", name);
+    slot = find_algorithm(collective, algorithm);
+    if (!slot)
+      return fail(Code::config, "TUTTI_ALGO: {} has no algorithm '{}'; it has {}", name, algorithm,
+                  names_of({.collective = collective}, false));
   }
   return overrides;
 }
 
 std::string selection_text() {
-  constexpr std::string_view format = "{:<10} {:>9} {:>9} {:>14} {:>14} {:>9} {:>9}  {:<19} {}\n";
+  constexpr std::string_view format = "{:<20} {:>9} {:>9} {:>14} {:>14} {:>9} {:>9}  {:<21} {}\n";
   std::string text =
       fmt::format(format, "collective",
                   "ranks>=", "ranks<=", "ranks/core>=", "ranks/core<=", "bytes>=", "bytes<=", "algorithm", "radix");

@@ -4,6 +4,7 @@
 // equal on all ranks, so that all ranks choose alike.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -19,12 +20,14 @@ struct Situation {
   Collective collective = Collective::allreduce;
   std::int32_t ranks = 1;
   std::int32_t ranks_per_core = 1;  // rounded up, the most crowded host's
-  std::uint64_t bytes = 0;          // of the whole vector
+  std::uint64_t bytes = 0;          // of the whole vector; 0 where no rank knows it (gatherv, scatterv, alltoallv)
   bool one_host = true;             // all ranks share a host (software device), else some pairs use the network
-  bool in_rank_order = false;       // the operator does not commute: algorithms that keep the order of ranks only
+  bool ordered = false;             // the operator does not commute: operands have to keep rank order
+  bool reproducible = false;        // reductions: by an algorithm that depends on the number of ranks alone
 };
 
-// A row applies if every bound holds (each inclusive); the first row that applies wins.
+// A row applies if every bound holds (each inclusive), and where operands have to keep rank order its algorithm does
+// that; the first row that applies wins.
 struct SelectionRow {
   Collective collective;
   std::int32_t min_ranks, max_ranks;
@@ -41,7 +44,9 @@ struct Choice {
 
 // Overrides as TUTTI_ALGO has them: "allreduce:ring,broadcast:chain". Errors name the unknown part and what exists.
 struct Overrides {
-  std::string allreduce, broadcast;
+  std::array<const Algorithm *, kCollectives> algorithms = {};  // by collective; null: the table decides
+  const Algorithm *&of(Collective collective) { return algorithms[static_cast<std::size_t>(collective)]; }
+  const Algorithm *of(Collective collective) const { return algorithms[static_cast<std::size_t>(collective)]; }
 };
 Result<Overrides> parse_overrides(std::string_view text);
 

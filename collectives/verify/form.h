@@ -9,14 +9,6 @@
 
 namespace tutti::collectives::verify {
 
-// Blocks of all buffers of a rank in one row, so that overlap is overlap of intervals. In place, input is output.
-struct Interval {
-  std::uint64_t begin = 0, end = 0;
-  bool meets(const Interval &other) const { return begin < other.end && other.begin < end; }
-  bool operator==(const Interval &) const = default;
-};
-Interval interval(const Range &range, std::uint32_t blocks, bool in_place);
-
 // What a step reads and writes; empty intervals for what it does not.
 struct Access {
   Interval read, write;
@@ -26,9 +18,19 @@ struct Access {
 };
 bool is_receive(const Step &step);
 bool has_peer(const Step &step);
-Access access(const Step &step, std::uint32_t blocks, bool in_place);
+Access access(const Step &step, const Schedule &schedule);
 
-// Empty if the step is well formed; else what is wrong.
+// Whether two ranges, of two ranks or of one, hold the same number of elements block by block, for all counts.
+struct Place {
+  const Schedule &schedule;
+  const Parameters &parameters;
+  const Range &range;
+};
+bool same_sizes(const Place &one, const Place &other);
+
+// Empty if the buffers of the schedule are those of its collective; else what is wrong.
+std::string buffers_flaw(const Schedule &schedule, const Parameters &parameters);
+// Empty if the step is well formed; else what is wrong. `parameters` are those of the rank.
 std::string form_flaw(const Step &step, const Schedule &schedule, const Parameters &parameters);
 
 }  // namespace tutti::collectives::verify

@@ -193,6 +193,73 @@ TUTTI_API tutti_result tutti_op_free(tutti_op *op) TUTTI_NOEXCEPT;
 TUTTI_API tutti_result tutti_broadcast(void *buffer, size_t count, tutti_type type, int32_t root,
                                        tutti_comm *comm) TUTTI_NOEXCEPT;
 
+/* Returns when all ranks have called it. Errors: COMM, PEER, LINK, MISMATCH, ABORTED. */
+TUTTI_API tutti_result tutti_barrier(tutti_comm *comm) TUTTI_NOEXCEPT;
+
+/* As tutti_allreduce, but only the root has the result: elsewhere out is not looked at, and may be null. In place, by
+ * TUTTI_IN_PLACE or in == out, is the root's alone. Errors as tutti_allreduce, and ARGUMENT for a bad root, for
+ * TUTTI_IN_PLACE elsewhere than on the root, and for buffers that overlap. */
+TUTTI_API tutti_result tutti_reduce(const void *in, void *out, size_t count, tutti_type type, tutti_op op, int32_t root,
+                                    tutti_comm *comm) TUTTI_NOEXCEPT;
+
+/* Reduces vectors of as many blocks as ranks; rank r gets block r of the result. in holds size * count elements, out
+ * count. In place (TUTTI_IN_PLACE, or in == out) is MPI's: the input is what out holds, size * count elements, and the
+ * result comes to its beginning; the rest of it stays as it is. Errors as tutti_allreduce, and ARGUMENT for buffers
+ * that overlap otherwise. */
+TUTTI_API tutti_result tutti_reduce_scatter_block(const void *in, void *out, size_t count, tutti_type type, tutti_op op,
+                                                  tutti_comm *comm) TUTTI_NOEXCEPT;
+
+/* The same with blocks of counts[0], counts[1], ... elements, one after the other; counts are equal on all ranks. out
+ * holds counts[rank] elements; in place as above. */
+TUTTI_API tutti_result tutti_reduce_scatter(const void *in, void *out, const size_t *counts, tutti_type type,
+                                            tutti_op op, tutti_comm *comm) TUTTI_NOEXCEPT;
+
+/* out[scan] = in_0 op ... op in_rank; out[exscan] = in_0 op ... op in_(rank-1), and on rank 0 it stays as it is. Both
+ * in rank order. avg is OP. Buffers and errors as tutti_allreduce. */
+TUTTI_API tutti_result tutti_scan(const void *in, void *out, size_t count, tutti_type type, tutti_op op,
+                                  tutti_comm *comm) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_exscan(const void *in, void *out, size_t count, tutti_type type, tutti_op op,
+                                    tutti_comm *comm) TUTTI_NOEXCEPT;
+
+/* What MPI's functions of these names do, with their arguments in order; what MPI gives twice, a type and a count that
+ * are the same for both sides, is given once. count is what goes from one rank to one other.
+ *
+ * allgather: in, count elements, comes to block `rank` of out (size * count elements) on all ranks. gather: on the
+ * root. scatter: block r of the root's in comes to rank r. alltoall: block r of in comes to block `rank` of rank r's
+ * out.
+ *
+ * In place is MPI's, too. allgather and gather: in is TUTTI_IN_PLACE, or where this rank's block of out begins.
+ * scatter: out likewise, with respect to in. gather and scatter: on the root alone. alltoall: TUTTI_IN_PLACE, or in ==
+ * out: what out holds is sent, and replaced. A buffer that a rank has no use for (out of gather and in of scatter off
+ * the root) is not looked at. Errors: TYPE, ARGUMENT (null buffer, count too large, root, overlap, in place where it
+ * may not be), COMM, PEER, LINK, MISMATCH, ABORTED. */
+TUTTI_API tutti_result tutti_allgather(const void *in, void *out, size_t count, tutti_type type,
+                                       tutti_comm *comm) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_gather(const void *in, void *out, size_t count, tutti_type type, int32_t root,
+                                    tutti_comm *comm) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_scatter(const void *in, void *out, size_t count, tutti_type type, int32_t root,
+                                     tutti_comm *comm) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_alltoall(const void *in, void *out, size_t count, tutti_type type,
+                                      tutti_comm *comm) TUTTI_NOEXCEPT;
+
+/* The same with a count and a displacement (in elements from the beginning of the buffer) for each rank. Null
+ * displacements: blocks follow one another. Blocks that are written do not overlap. The lists are read during the call
+ * only, and where they are used only: those of gatherv and scatterv on the root, out_counts of allgatherv on all ranks,
+ * where they are equal. In place, the other side's lists and counts are not looked at.
+ *
+ * What one rank sends another has to be what that one expects; if both are not zero and differ, that is MISMATCH.
+ * Errors as above, and ARGUMENT for null counts and for a rank that expects another count of itself than it gives. */
+TUTTI_API tutti_result tutti_allgatherv(const void *in, size_t in_count, void *out, const size_t *out_counts,
+                                        const size_t *out_displs, tutti_type type, tutti_comm *comm) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_gatherv(const void *in, size_t in_count, void *out, const size_t *out_counts,
+                                     const size_t *out_displs, tutti_type type, int32_t root,
+                                     tutti_comm *comm) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_scatterv(const void *in, const size_t *in_counts, const size_t *in_displs, void *out,
+                                      size_t out_count, tutti_type type, int32_t root, tutti_comm *comm) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_alltoallv(const void *in, const size_t *in_counts, const size_t *in_displs, void *out,
+                                       const size_t *out_counts, const size_t *out_displs, tutti_type type,
+                                       tutti_comm *comm) TUTTI_NOEXCEPT;
+
 /* Memory for transfers: pages of its own, on the device's NUMA node, registered once. Freed by tutti_free, or
  * with the world. bytes 0 gives a null pointer. Local. */
 TUTTI_API tutti_result tutti_alloc(tutti_comm *comm, size_t bytes, void **memory) TUTTI_NOEXCEPT;

@@ -137,10 +137,13 @@ template <class R>
 concept OutputBuffer = Buffer<R> && std::ranges::borrowed_range<R> &&
     !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
 
-// What an operator of the program's own reads and writes in place.
-template <class R, class T>
-concept BufferOf =
-    std::ranges::contiguous_range<R> && std::ranges::sized_range<R> && std::same_as<std::ranges::range_value_t<R>, T>;
+// What a reduction reads and writes: with an operator of the program's own, elements of any type that travels as bytes.
+template <class R>
+concept ReductionBuffer = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
+    std::is_trivially_copyable_v<std::ranges::range_value_t<R>>;
+template <class R>
+concept ReductionOutput = ReductionBuffer<R> && std::ranges::borrowed_range<R> &&
+    !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
 
 class Error : public std::runtime_error {
  public:
@@ -241,17 +244,49 @@ requires std::is_invocable_r_v<T, Function &, const T &, const T &>
   return UserOp<T>(std::move(combine), commutes == Commutes::yes);
 }
 
-// An operator as calls take it: a built-in one, or a PremulSum. (A UserOp says which elements it takes.)
-class AnyOp {
+// An operator on elements of T, as calls take it: a built-in one, where T is a type of Tutti's, or one that this
+// program made.
+template <class T>
+class OpOn {
  public:
-  AnyOp(Op op) noexcept : op_(static_cast<tutti_op>(op)) {}  // NOLINT: made to be implicit
-  template <class T>
-  AnyOp(const PremulSum<T> &op) noexcept : op_(op.c()) {}  // NOLINT
+  OpOn(Op op) noexcept requires(type_of<T> >= 0) : op_(static_cast<tutti_op>(op)) {}  // NOLINT: made to be implicit
+  template <class U>
+  OpOn(const PremulSum<U> &op) noexcept requires std::same_as<U, T> : op_(op.c()) {}  // NOLINT
+  OpOn(const UserOp<T> &op) noexcept : type_(TUTTI_OP_ELEMENT), op_(op.c()) {}        // NOLINT
+  tutti_type type() const noexcept { return type_; }
   tutti_op c() const noexcept { return op_; }
 
  private:
+  tutti_type type_ = type_of<T>;
   tutti_op op_;
 };
+
+namespace detail {
+
+template <class In, class Out>
+concept SameElements = std::same_as<std::ranges::range_value_t<In>, std::ranges::range_value_t<Out>>;
+template <class R>
+inline constexpr tutti_type element = tutti::type_of<std::ranges::range_value_t<R>>;
+template <class R>
+using OpOnElements = OpOn<std::ranges::range_value_t<R>>;
+
+// What goes in and what comes out, in elements, blocks multiplied.
+inline void equal_sizes(const char *function, std::size_t in, std::size_t out) {
+  if (in != out)
+    raise(TUTTI_ERROR_ARGUMENT, std::string(function) + ": input has " + std::to_string(in) + " elements, output has " +
+                                    std::to_string(out) + "; they must be equal");
+}
+// One count for each rank; their sum.
+inline std::size_t total(const char *function, std::span<const std::size_t> counts, std::size_t ranks) {
+  if (counts.size() != ranks)
+    raise(TUTTI_ERROR_ARGUMENT, std::string(function) + ": there are " + std::to_string(counts.size()) +
+                                    " counts for " + std::to_string(ranks) + " ranks");
+  std::size_t sum = 0;
+  for (const std::size_t count : counts) sum += count;
+  return sum;
+}
+
+}  // namespace detail
 
 struct Options {
   bool threads = false;          // calls may come from several threads
@@ -350,31 +385,17 @@ class Comm {
   tutti_comm *c() const noexcept { return comm_; }
 
   // out[i] = in of all ranks combined, element by element. Both have the same number of elements of one type.
-  template <Buffer In, OutputBuffer Out>
-  requires std::same_as<std::ranges::range_value_t<In>, std::ranges::range_value_t<Out>>
-  void allreduce(const In &in, Out &&out, AnyOp op = Op::sum) {
-    same_size("allreduce", std::ranges::size(in), std::ranges::size(out));
-    detail::check(tutti_allreduce(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in),
-                                  type_of<std::ranges::range_value_t<In>>, op.c(), comm_));
+  template <ReductionBuffer In, ReductionOutput Out>
+  requires detail::SameElements<In, Out>
+  void allreduce(const In &in, Out &&out, detail::OpOnElements<In> op = Op::sum) {
+    detail::equal_sizes("allreduce", std::ranges::size(in), std::ranges::size(out));
+    detail::check(tutti_allreduce(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in), op.type(),
+                                  op.c(), comm_));
   }
-  template <OutputBuffer InOut>
-  void allreduce(InOut &&in_out, AnyOp op = Op::sum) {
-    detail::check(tutti_allreduce(TUTTI_IN_PLACE, std::ranges::data(in_out), std::ranges::size(in_out),
-                                  type_of<std::ranges::range_value_t<InOut>>, op.c(), comm_));
-  }
-  // The same with an operator of the program's own, on elements of any trivially copyable type.
-  template <class T, BufferOf<T> In, BufferOf<T> Out>
-  requires std::ranges::borrowed_range<Out>
-  void allreduce(const In &in, Out &&out, const UserOp<T> &op) {
-    same_size("allreduce", std::ranges::size(in), std::ranges::size(out));
-    detail::check(tutti_allreduce(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in),
-                                  TUTTI_OP_ELEMENT, op.c(), comm_));
-  }
-  template <class T, BufferOf<T> InOut>
-  requires std::ranges::borrowed_range<InOut>
-  void allreduce(InOut &&in_out, const UserOp<T> &op) {
-    detail::check(tutti_allreduce(TUTTI_IN_PLACE, std::ranges::data(in_out), std::ranges::size(in_out),
-                                  TUTTI_OP_ELEMENT, op.c(), comm_));
+  template <ReductionOutput InOut>
+  void allreduce(InOut &&in_out, detail::OpOnElements<InOut> op = Op::sum) {
+    detail::check(tutti_allreduce(TUTTI_IN_PLACE, std::ranges::data(in_out), std::ranges::size(in_out), op.type(),
+                                  op.c(), comm_));
   }
 
   // The root's elements to all; every rank's buffer has the same number of elements.
@@ -382,6 +403,121 @@ class Comm {
   void broadcast(B &&buffer, int root = 0) {
     detail::check(tutti_broadcast(std::ranges::data(buffer), std::ranges::size(buffer),
                                   type_of<std::ranges::range_value_t<B>>, root, comm_));
+  }
+
+  // Returns when all ranks have called it.
+  void barrier() { detail::check(tutti_barrier(comm_)); }
+
+  // As allreduce, but the root alone has the result; elsewhere out is not looked at, and may be empty.
+  template <ReductionBuffer In, ReductionOutput Out>
+  requires detail::SameElements<In, Out>
+  void reduce(const In &in, Out &&out, detail::OpOnElements<In> op = Op::sum, int root = 0) {
+    if (rank_ == root) detail::equal_sizes("reduce", std::ranges::size(in), std::ranges::size(out));
+    detail::check(tutti_reduce(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in), op.type(), op.c(),
+                               root, comm_));
+  }
+
+  // Rank r gets block r of the result: in has size() blocks of as many elements as out has.
+  template <ReductionBuffer In, ReductionOutput Out>
+  requires detail::SameElements<In, Out>
+  void reduce_scatter(const In &in, Out &&out, detail::OpOnElements<In> op = Op::sum) {
+    detail::equal_sizes("reduce_scatter", std::ranges::size(in), std::ranges::size(out) * ranks());
+    detail::check(tutti_reduce_scatter_block(std::ranges::data(in), std::ranges::data(out), std::ranges::size(out),
+                                             op.type(), op.c(), comm_));
+  }
+  // The same with blocks of counts[r] elements.
+  template <ReductionBuffer In, ReductionOutput Out>
+  requires detail::SameElements<In, Out>
+  void reduce_scatter(const In &in, Out &&out, std::span<const std::size_t> counts,
+                      detail::OpOnElements<In> op = Op::sum) {
+    const std::size_t all = detail::total("reduce_scatter", counts, ranks());
+    detail::equal_sizes("reduce_scatter", std::ranges::size(in), all);
+    detail::equal_sizes("reduce_scatter", counts[own()], std::ranges::size(out));
+    detail::check(
+        tutti_reduce_scatter(std::ranges::data(in), std::ranges::data(out), counts.data(), op.type(), op.c(), comm_));
+  }
+
+  // out = what ranks up to this one put in, combined; exscan: those before it (rank 0's out stays as it is).
+  template <ReductionBuffer In, ReductionOutput Out>
+  requires detail::SameElements<In, Out>
+  void scan(const In &in, Out &&out, detail::OpOnElements<In> op = Op::sum) {
+    detail::equal_sizes("scan", std::ranges::size(in), std::ranges::size(out));
+    detail::check(
+        tutti_scan(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in), op.type(), op.c(), comm_));
+  }
+  template <ReductionBuffer In, ReductionOutput Out>
+  requires detail::SameElements<In, Out>
+  void exscan(const In &in, Out &&out, detail::OpOnElements<In> op = Op::sum) {
+    detail::equal_sizes("exscan", std::ranges::size(in), std::ranges::size(out));
+    detail::check(
+        tutti_exscan(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in), op.type(), op.c(), comm_));
+  }
+
+  // out = in of rank 0, of rank 1, ... on every rank; gather: on the root, elsewhere out may be empty.
+  template <Buffer In, OutputBuffer Out>
+  requires detail::SameElements<In, Out>
+  void allgather(const In &in, Out &&out) {
+    detail::equal_sizes("allgather", std::ranges::size(in) * ranks(), std::ranges::size(out));
+    detail::check(tutti_allgather(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in),
+                                  detail::element<In>, comm_));
+  }
+  template <Buffer In, OutputBuffer Out>
+  requires detail::SameElements<In, Out>
+  void gather(const In &in, Out &&out, int root = 0) {
+    if (rank_ == root) detail::equal_sizes("gather", std::ranges::size(in) * ranks(), std::ranges::size(out));
+    detail::check(tutti_gather(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in),
+                               detail::element<In>, root, comm_));
+  }
+  // Block r of the root's in to rank r; elsewhere in may be empty.
+  template <Buffer In, OutputBuffer Out>
+  requires detail::SameElements<In, Out>
+  void scatter(const In &in, Out &&out, int root = 0) {
+    if (rank_ == root) detail::equal_sizes("scatter", std::ranges::size(in), std::ranges::size(out) * ranks());
+    detail::check(tutti_scatter(std::ranges::data(in), std::ranges::data(out), std::ranges::size(out),
+                                detail::element<In>, root, comm_));
+  }
+  // Block r of in to rank r, whose out has it as block rank().
+  template <Buffer In, OutputBuffer Out>
+  requires detail::SameElements<In, Out>
+  void alltoall(const In &in, Out &&out) {
+    detail::equal_sizes("alltoall", std::ranges::size(in), std::ranges::size(out));
+    const std::size_t count = std::ranges::size(in) / ranks();
+    detail::equal_sizes("alltoall", std::ranges::size(in), count * ranks());
+    detail::check(tutti_alltoall(std::ranges::data(in), std::ranges::data(out), count, detail::element<In>, comm_));
+  }
+
+  // The same with counts[r] elements from rank r, one after the other; where they lie elsewhere: tutti.h.
+  template <Buffer In, OutputBuffer Out>
+  requires detail::SameElements<In, Out>
+  void allgatherv(const In &in, Out &&out, std::span<const std::size_t> counts) {
+    detail::equal_sizes("allgatherv", detail::total("allgatherv", counts, ranks()), std::ranges::size(out));
+    detail::check(tutti_allgatherv(std::ranges::data(in), std::ranges::size(in), std::ranges::data(out), counts.data(),
+                                   nullptr, detail::element<In>, comm_));
+  }
+  template <Buffer In, OutputBuffer Out>
+  requires detail::SameElements<In, Out>
+  void gatherv(const In &in, Out &&out, std::span<const std::size_t> counts, int root = 0) {
+    if (rank_ == root)
+      detail::equal_sizes("gatherv", detail::total("gatherv", counts, ranks()), std::ranges::size(out));
+    detail::check(tutti_gatherv(std::ranges::data(in), std::ranges::size(in), std::ranges::data(out), counts.data(),
+                                nullptr, detail::element<In>, root, comm_));
+  }
+  template <Buffer In, OutputBuffer Out>
+  requires detail::SameElements<In, Out>
+  void scatterv(const In &in, std::span<const std::size_t> counts, Out &&out, int root = 0) {
+    if (rank_ == root)
+      detail::equal_sizes("scatterv", std::ranges::size(in), detail::total("scatterv", counts, ranks()));
+    detail::check(tutti_scatterv(std::ranges::data(in), counts.data(), nullptr, std::ranges::data(out),
+                                 std::ranges::size(out), detail::element<In>, root, comm_));
+  }
+  template <Buffer In, OutputBuffer Out>
+  requires detail::SameElements<In, Out>
+  void alltoallv(const In &in, std::span<const std::size_t> in_counts, Out &&out,
+                 std::span<const std::size_t> out_counts) {
+    detail::equal_sizes("alltoallv", std::ranges::size(in), detail::total("alltoallv", in_counts, ranks()));
+    detail::equal_sizes("alltoallv", detail::total("alltoallv", out_counts, ranks()), std::ranges::size(out));
+    detail::check(tutti_alltoallv(std::ranges::data(in), in_counts.data(), nullptr, std::ranges::data(out),
+                                  out_counts.data(), nullptr, detail::element<In>, comm_));
   }
 
   template <class T>
@@ -398,11 +534,8 @@ class Comm {
   }
 
  private:
-  static void same_size(const std::string &what, std::size_t in, std::size_t out) {
-    if (in != out)
-      detail::raise(TUTTI_ERROR_ARGUMENT, what + ": input has " + std::to_string(in) + " elements, output has " +
-                                              std::to_string(out) + "; they must be equal");
-  }
+  std::size_t ranks() const noexcept { return static_cast<std::size_t>(size_); }
+  std::size_t own() const noexcept { return static_cast<std::size_t>(rank_); }
   explicit Comm(tutti_comm *comm) : comm_(comm) {
     detail::check(tutti_comm_rank(comm, &rank_));
     detail::check(tutti_comm_size(comm, &size_));

@@ -59,6 +59,14 @@ Result<Operator> find_operator(const char *function, tutti_type type, tutti_op o
               reduce::types_with(static_cast<Op>(op)));
 }
 
+Result<> no_mean_of_some(const char *function) {
+  return fail(
+      Code::op,
+      "{}: avg divides by the number of all ranks, and is not defined for the first of them; take sum, and divide "
+      "by the number of ranks that count",
+      function);
+}
+
 Result<tutti_op> create_user_operator(tutti_op_function function, bool commutative, std::size_t element_bytes,
                                       void *user) {
   if (function == nullptr) return fail(Code::argument, "tutti_op_create: function is null");

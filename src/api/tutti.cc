@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The C entry points: check arguments, find the world, call down, turn errors into codes. No exception leaves them.
+// The C entry points but for the collectives (collectives.cc, lists.cc): check arguments, find the world, call down,
+// turn errors into codes. No exception leaves them.
 #include <algorithm>
 #include <cstring>
-#include <new>
 
 #include "api/describe.h"
+#include "api/guard.h"
 #include "api/handle.h"
 #include "api/last_error.h"
 #include "api/operators.h"
@@ -19,23 +20,6 @@
 
 namespace tutti::api {
 namespace {
-
-// Runs a body that returns Result<>; what must not escape becomes an error too.
-template <class Body>
-tutti_result guarded(Body &&body) noexcept {
-  try {
-    const Result<> result = body();
-    return result ? TUTTI_SUCCESS : report(result.error());
-  } catch (const std::bad_alloc &) {
-    return report({Code::memory, "out of memory"});
-  } catch (const std::exception &error) {
-    return report({Code::system, fmt::format("unexpected exception: {}", error.what())});
-  }
-}
-
-tl::unexpected<Error> no_comm(const char *function) {
-  return fail(Code::comm, "{}: the communicator is null, freed, or was never made by tutti_init", function);
-}
 
 // A caller's struct: of a size we know, and with nothing set beyond what we know.
 template <class T>
@@ -109,26 +93,6 @@ Result<> copy_text(const std::string &text, char *out, std::size_t *bytes, const
   return {};
 }
 
-// What check_elements() refuses, in a few instructions: every call is asked. Counts that may be too large are looked at
-// again.
-bool plain_elements(std::size_t element_bytes, std::size_t count, const void *buffer) {
-  return element_bytes != 0 && count >> 48 == 0 && (buffer != nullptr || count == 0);
-}
-
-Result<> check_elements(const char *function, tutti_type type, std::size_t element_bytes, std::size_t count,
-                        const void *buffer, const char *buffer_name) {
-  TUTTI_TRY(check_type(function, type));
-  if (element_bytes == 0)
-    return fail(Code::type,
-                "{}: TUTTI_OP_ELEMENT has a size with an operator of tutti_op_create only; count TUTTI_BYTE", function);
-  if (count > SIZE_MAX / 2 / element_bytes)
-    return fail(Code::argument, "{}: count {} of {} bytes each is more than an address space holds", function, count,
-                element_bytes);
-  if (buffer == nullptr && count != 0)
-    return fail(Code::argument, "{}: {} is null and count is {}", function, buffer_name, count);
-  return {};
-}
-
 }  // namespace
 }  // namespace tutti::api
 
@@ -186,37 +150,6 @@ tutti_result tutti_comm_size(tutti_comm *comm, int32_t *size) noexcept {
   });
 }
 
-tutti_result tutti_allreduce(const void *in, void *out, size_t count, tutti_type type, tutti_op op,
-                             tutti_comm *comm) noexcept {
-  return guarded([&]() -> Result<> {
-    World *world = find_world(comm);
-    if (world == nullptr) [[unlikely]]
-      return no_comm("tutti_allreduce");
-    Operator reduces = {.op = static_cast<reduce::Op>(op), .element_bytes = reduce::type_bytes(type)};
-    if (!reduce::takes_builtin(type, op)) [[unlikely]] {
-      TUTTI_TRY(reduces, find_operator("tutti_allreduce", type, op));
-    }
-    const std::size_t bytes = reduces.element_bytes;
-    if (!plain_elements(bytes, count, out) || !plain_elements(bytes, count, in)) [[unlikely]] {
-      TUTTI_TRY(check_elements("tutti_allreduce", type, bytes, count, out, "out"));
-      TUTTI_TRY(check_elements("tutti_allreduce", type, bytes, count, in, "in"));
-    }
-    const bool in_place = in == TUTTI_IN_PLACE || in == out;
-    const comm::Call call = {.shape = {.collective = collectives::Collective::allreduce,
-                                       .type = static_cast<reduce::Type>(type),
-                                       .op = reduces.op,
-                                       .count = count,
-                                       .in_place = in_place,
-                                       .created = reduces.handle,
-                                       .op_element_bytes = reduces.op_element_bytes()},
-                             .input = in_place ? out : in,
-                             .output = out,
-                             .created = reduces.created ? &*reduces.created : nullptr};
-    const auto lock = world->lock();
-    return world->engine().run(world->communicator(), call);
-  });
-}
-
 tutti_result tutti_op_create(tutti_op_function function, int32_t commutative, size_t element_bytes, void *user,
                              tutti_op *op) noexcept {
   return guarded([&]() -> Result<> {
@@ -242,29 +175,6 @@ tutti_result tutti_op_free(tutti_op *op) noexcept {
     TUTTI_TRY(free_operator(*op));
     *op = TUTTI_OP_NULL;
     return {};
-  });
-}
-
-tutti_result tutti_broadcast(void *buffer, size_t count, tutti_type type, int32_t root, tutti_comm *comm) noexcept {
-  return guarded([&]() -> Result<> {
-    World *world = find_world(comm);
-    if (world == nullptr) [[unlikely]]
-      return no_comm("tutti_broadcast");
-    const std::size_t bytes = reduce::type_bytes(type);
-    if (!plain_elements(bytes, count, buffer)) [[unlikely]]
-      TUTTI_TRY(check_elements("tutti_broadcast", type, bytes, count, buffer, "buffer"));
-    if (root < 0 || root >= world->communicator().ranks()) [[unlikely]]
-      return fail(Code::argument, "tutti_broadcast: root {} is not a rank; ranks are 0 to {}", root,
-                  world->communicator().ranks() - 1);
-    const comm::Call call = {.shape = {.collective = collectives::Collective::broadcast,
-                                       .type = static_cast<reduce::Type>(type),
-                                       .root = root,
-                                       .count = count,
-                                       .in_place = true},
-                             .input = buffer,
-                             .output = buffer};
-    const auto lock = world->lock();
-    return world->engine().run(world->communicator(), call);
   });
 }
 

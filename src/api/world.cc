@@ -148,6 +148,7 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   comm::Setting setting = {.ranks_per_core = group.ranks_per_core, .one_host = group.hosts == 1};
   setting.window_bytes = static_cast<std::uint32_t>(config_.early_bytes);
   setting.widen_bytes = static_cast<std::size_t>(config_.widen_bytes);
+  setting.reproducible = config_.reproducible != 0;
   TUTTI_TRY(setting.overrides, collectives::parse_overrides(config_.algo));
   TUTTI_TRY(engine_, comm::Engine::create(std::move(mesh_), control_.get(),
                                           comm::wait_policy(group.ranks_per_core, config_.spin_us)));

@@ -146,6 +146,14 @@ const std::vector<Variable> &table() {
        .help =
            "The largest vector of float16 or bfloat16 whose sums and products travel as float, and are rounded once; "
            "larger ones are rounded once per hop."},
+      {.name = "TUTTI_REPRODUCIBLE",
+       .member = &Config::reproducible,
+       .default_text = "0",
+       .min = 0,
+       .max = 1,
+       .same_on_all_ranks = true,
+       .help = "1: a reduction among so many ranks always takes the same algorithm, so that results have the same bits "
+               "on any devices and hosts; large vectors take longer. TUTTI_ALGO still counts."},
       {.name = "TUTTI_SIMD",
        .member = &Config::simd,
        .default_text = "auto",

@@ -44,6 +44,7 @@ struct Config {
   // Collectives
   std::string algo;
   std::int64_t widen_bytes = 0;
+  std::int64_t reproducible = 0;
   std::string simd;
   // Placement and waiting
   std::string pin;

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "collectives/form.h"
+
 namespace tutti::comm {
 namespace {
 
@@ -24,28 +26,51 @@ class Hash {
 
 }  // namespace
 
+std::uint64_t vector_elements(const Shape &shape, int ranks) {
+  const bool equal = collectives::form_of(shape.collective).partition == collectives::Partition::equal;
+  return equal ? shape.count * static_cast<std::uint64_t>(ranks) : shape.count;
+}
+
+// FNV-1a again, by whole words: as many steps as ranks, at every call.
+std::uint64_t digest(const std::size_t *counts, int ranks, std::size_t element_bytes) {
+  std::uint64_t state = 0xcbf29ce484222325u;
+  for (int rank = 0; rank < ranks; ++rank) {
+    state = (state ^ counts[rank] * element_bytes) * 0x100000001b3u;
+    state ^= state >> 29;  // a multiplication alone moves no bit downwards
+  }
+  return state;
+}
+
 std::uint32_t signature(const Shape &shape, std::string_view algorithm, std::int32_t radix) {
-  const bool reduces = shape.collective != collectives::Collective::broadcast;
+  const collectives::Form &form = collectives::form_of(shape.collective);
   Hash hash;
   hash.add(static_cast<std::uint64_t>(shape.collective) | (shape.parting ? 0x100u : 0u));
   hash.add(algorithm);
   hash.add(static_cast<std::uint64_t>(radix));
-  hash.add(reduces ? static_cast<std::uint64_t>(shape.op) : static_cast<std::uint64_t>(shape.root));
-  if (reduces) hash.add(static_cast<std::uint64_t>(shape.type));
+  if (form.rooted) hash.add(static_cast<std::uint64_t>(shape.root));
+  if (form.reduces) hash.add(static_cast<std::uint64_t>(shape.op));
+  if (form.reduces) hash.add(static_cast<std::uint64_t>(shape.type));
   if (shape.op_element_bytes != 0) hash.add(shape.op_element_bytes);
   hash.add(shape.count * element_bytes(shape));
+  hash.add(shape.counts_digest);
   return hash.value();
 }
 
 std::string describe(const Shape &shape) {
   if (shape.parting) return "the end of the world (tutti_comm_free)";
-  const std::string element = shape.type == reduce::Type::op_element
-                                  ? fmt::format("{} bytes", shape.op_element_bytes)
-                                  : reduce::type_name(static_cast<std::int32_t>(shape.type));
-  const std::string what =
-      fmt::format("{} of {} x {}", collectives::collective_name(shape.collective), shape.count, element);
-  if (shape.collective == collectives::Collective::broadcast) return fmt::format("{} from root {}", what, shape.root);
-  return fmt::format("{}, {}", what, reduce::op_name(static_cast<std::int32_t>(shape.op)));
+  const collectives::Form &form = collectives::form_of(shape.collective);
+  std::string text(form.name);
+  if (shape.collective == collectives::Collective::barrier) return text;
+  const std::string type = shape.type == reduce::Type::op_element
+                               ? fmt::format("{} bytes", shape.op_element_bytes)
+                               : reduce::type_name(static_cast<std::int32_t>(shape.type));
+  text += form.pairs_only ? fmt::format(" of {}", type) : fmt::format(" of {} x {}", shape.count, type);
+  if (form.partition == collectives::Partition::equal) text += " for each rank";
+  if (form.partition == collectives::Partition::listed) text += " in listed counts";
+  if (form.reduces) text += fmt::format(", {}", reduce::op_name(static_cast<std::int32_t>(shape.op)));
+  const bool to_root = form.output == collectives::Extent::vector_at_root;
+  if (form.rooted) text += fmt::format(" {} root {}", to_root ? "to" : "from", shape.root);
+  return text;
 }
 
 }  // namespace tutti::comm

@@ -8,7 +8,8 @@
 #include <string>
 
 #include "collectives/schedule.h"
-#include "reduce/reduction.h"
+#include "exec/layout.h"
+#include "reduce/created.h"
 
 namespace tutti::comm {
 
@@ -16,12 +17,15 @@ namespace tutti::comm {
 struct Shape {
   collectives::Collective collective = collectives::Collective::allreduce;
   reduce::Type type = reduce::Type::uint8;
-  reduce::Op op = reduce::Op::sum;  // meaningless for a broadcast
-  std::int32_t root = 0;            // meaningless for an allreduce
+  reduce::Op op = reduce::Op::sum;  // where the collective reduces
+  std::int32_t root = 0;            // where it has one
+  // Elements of the vector; of each block, where all are equal; where they are listed, of all blocks if all ranks know
+  // that, else 0.
   std::size_t count = 0;
-  bool in_place = false;
-  bool parting = false;      // the meeting of all ranks at the end of their world, which fits no call of a user
-  std::int32_t created = 0;  // handle of the operator; 0: built in
+  std::uint64_t counts_digest = 0;  // of listed counts that all ranks know
+  bool in_place = false;            // of this rank
+  bool parting = false;             // the meeting of all ranks at the end of their world, which fits no call of a user
+  std::int32_t created = 0;         // handle of the operator; 0: built in
   std::uint32_t op_element_bytes = 0;  // where the type is op_element
   bool operator==(const Shape &) const = default;
 };
@@ -35,12 +39,18 @@ struct Call {
   Shape shape;
   const void *input = nullptr;
   void *output = nullptr;
-  const reduce::Created *created = nullptr;  // what shape.created stands for; not kept
+  exec::Listed input_list = {}, output_list = {};  // where counts are listed
+  const reduce::Created *created = nullptr;        // what shape.created stands for; not kept
 };
 
+// Elements of a whole vector, as far as all ranks know their number.
+std::uint64_t vector_elements(const Shape &shape, int ranks);
+// Equal for equal lists of byte counts.
+std::uint64_t digest(const std::size_t *counts, int ranks, std::size_t element_bytes);
+
 // What has to be equal on all ranks, in 32 bits: collective, parting, algorithm, radix, root, operator (of created ones
-// the kind: handles may differ), type (of reductions) and bytes. Equal calls give equal signatures; different ones
-// collide with probability 2^-32.
+// the kind: handles may differ), type (of reductions), bytes and the list of them. Equal calls give equal signatures;
+// different ones collide with probability 2^-32.
 std::uint32_t signature(const Shape &shape, std::string_view algorithm, std::int32_t radix);
 
 // "allreduce of 100 x float, sum" for people.

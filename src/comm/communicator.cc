@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "collectives/form.h"
+
 namespace tutti::comm {
 
 using collectives::Choice;
@@ -10,34 +12,34 @@ using collectives::Choice;
 Communicator::Communicator(mesh::Mesh &mesh, std::uint16_t id, const Setting &setting)
     : mesh_(mesh), id_(id), setting_(setting), windows_(mesh, id, setting.window_bytes) {}
 
-// `shape` as it runs: converted elements are reduced in place.
+// The plan of a shape that conversion_ has been chosen for.
 Result<Communicator::Entry *> Communicator::entry_for(const Shape &shape) {
   // Nobody chose how ranks part.
-  const collectives::Overrides none, &overrides = shape.parting ? none : setting_.overrides;
-  const bool reduces = shape.collective != collectives::Collective::broadcast;
-  TUTTI_TRY(
-      const Choice choice,
-      collectives::select({.collective = shape.collective,
-                           .ranks = ranks(),
-                           .ranks_per_core = setting_.ranks_per_core,
-                           .bytes = shape.count * (reduces ? last_reduction_.element_bytes() : element_bytes(shape)),
-                           .one_host = setting_.one_host,
-                           .in_rank_order = reduces && !last_reduction_.commutative()},
-                          overrides));
-  const std::int32_t root = shape.collective == collectives::Collective::broadcast ? shape.root : 0;
+  static constexpr collectives::Overrides none;
+  const collectives::Overrides &overrides = shape.parting ? none : setting_.overrides;
+  TUTTI_TRY(const Choice choice,
+            collectives::select({.collective = shape.collective,
+                                 .ranks = ranks(),
+                                 .ranks_per_core = setting_.ranks_per_core,
+                                 .bytes = vector_elements(shape, ranks()) * conversion_.element_bytes(),
+                                 .one_host = setting_.one_host,
+                                 .ordered = conversion_.ordered(),
+                                 .reproducible = setting_.reproducible},
+                                overrides));
+  const std::int32_t root = collectives::form_of(shape.collective).rooted ? shape.root : 0;
+  const bool in_place = conversion_.runs_in_place();
   for (const std::unique_ptr<Entry> &entry : entries_)
     if (entry->choice.algorithm == choice.algorithm && entry->choice.radix == choice.radix && entry->root == root &&
-        entry->in_place == shape.in_place)
+        entry->in_place == in_place)
       return entry.get();
   const collectives::Parameters parameters = {.collective = shape.collective,
                                               .ranks = ranks(),
                                               .rank = rank(),
                                               .root = root,
-                                              .in_place = shape.in_place,
+                                              .in_place = in_place,
                                               .radix = choice.radix};
-  auto entry = std::make_unique<Entry>(Entry{choice, root, shape.in_place, nullptr, nullptr});
-  entry->plan =
-      std::make_unique<exec::Plan>(exec::Plan::compile(choice.algorithm->build(parameters), ranks(), shape.in_place));
+  auto entry = std::make_unique<Entry>(Entry{choice, root, in_place, nullptr, nullptr});
+  entry->plan = std::make_unique<exec::Plan>(exec::Plan::compile(choice.algorithm->build(parameters), ranks()));
   entry->execution = std::make_unique<exec::Execution>(*entry->plan, mesh_, windows_, pool_);
   entries_.push_back(std::move(entry));
   return entries_.back().get();
@@ -46,35 +48,12 @@ Result<Communicator::Entry *> Communicator::entry_for(const Shape &shape) {
 // Everything that a call of another shape than the last one needs.
 Result<> Communicator::prepare(const Call &call) {
   last_entry_ = nullptr;  // if it is refused, the next call asks again
-  const Shape &shape = call.shape;
-  Shape runs = shape;
-  last_converts_ = false;
-  if (shape.collective != collectives::Collective::broadcast) {
-    last_reduction_.choose({.type = shape.type,
-                            .op = shape.op,
-                            .created = call.created,
-                            .ranks = ranks(),
-                            .count = shape.count,
-                            .widen_bytes = setting_.widen_bytes});
-    last_converts_ = last_reduction_.converts();
-    runs.in_place = shape.in_place || last_converts_;
-  }
-  TUTTI_TRY(last_entry_, entry_for(runs));
-  last_shape_ = shape;
-  last_signature_ = signature(shape, last_entry_->choice.algorithm->name, last_entry_->choice.radix);
+  conversion_.choose(call, rank(), ranks(), setting_.widen_bytes);
+  TUTTI_TRY(last_entry_, entry_for(call.shape));
+  last_shape_ = call.shape;
+  last_signature_ = signature(call.shape, last_entry_->choice.algorithm->name, last_entry_->choice.radix);
+  last_pairwise_ = collectives::form_of(call.shape.collective).pairs_only;
   return {};
-}
-
-// Converts the input to what travels, and says where it is: in the output, or in memory of its own.
-void *Communicator::enter(const Call &call) {
-  void *travelling = call.output;
-  if (last_reduction_.resizes()) {
-    const std::size_t bytes = call.shape.count * last_reduction_.element_bytes();
-    if (travelling_.size() < bytes) travelling_.resize(bytes);
-    travelling = travelling_.data();
-  }
-  last_reduction_.enter(travelling, call.input, call.shape.count);
-  return travelling;
 }
 
 Result<exec::Execution *> Communicator::start(const Call &call) {
@@ -87,22 +66,18 @@ Result<exec::Execution *> Communicator::start(const Call &call) {
   exec::Binding binding = {.input = static_cast<const std::byte *>(call.input),
                            .output = static_cast<std::byte *>(call.output),
                            .count = call.shape.count,
-                           .stream = {.communicator = id_, .call = active_call_, .signature = last_signature_}};
-  if (call.shape.collective == collectives::Collective::broadcast) {
-    binding.element_bytes = element_bytes(call.shape);
-  } else {
-    binding.element_bytes = last_reduction_.element_bytes();
-    binding.kernel = last_reduction_.kernel();
-    if (last_converts_) [[unlikely]] {
-      active_output_ = call.output;
-      binding.output = static_cast<std::byte *>(enter(call));
-      binding.input = active_travelling_ = binding.output;
-    }
-  }
+                           .element_bytes = conversion_.element_bytes(),
+                           .kernel = conversion_.kernel(),
+                           .stream = {.communicator = id_, .call = active_call_, .signature = last_signature_},
+                           .input_list = call.input_list,
+                           .output_list = call.output_list,
+                           .pairwise = last_pairwise_};
+  if (conversion_.needed()) [[unlikely]]
+    conversion_.enter(call, binding);
   active_->start(binding);
   exec::Execution *started = active_;
   inbox_.take(active_call_, [&](const exec::Arrival &arrival) {
-    if (arrival.record.stream.signature != last_signature_ && !failure_) mismatch(arrival.record);
+    if (!failure_ && !started->expects(arrival.record.peer, arrival.record.stream.signature)) mismatch(arrival.record);
     if (failure_) started->drop(arrival);  // nothing more may reach the user's memory
     else started->arrive(arrival);
   });
@@ -114,8 +89,8 @@ Result<exec::Execution *> Communicator::start(const Call &call) {
 
 void Communicator::finish() {
   active_ = nullptr;
-  if (last_converts_) [[unlikely]]
-    last_reduction_.leave(active_output_, active_travelling_, last_shape_.count);
+  if (conversion_.needed()) [[unlikely]]
+    conversion_.leave();
   mesh_.settle();
 }
 
@@ -131,7 +106,8 @@ void Communicator::deliver(const mesh::Record &record) {
     return;  // what waited for it is tried again when this batch has been delivered
   }
   if (active_ != nullptr && record.stream.call == active_call_) [[likely]] {
-    if (record.stream.signature != last_signature_) [[unlikely]] {
+    if (record.stream.signature != last_signature_ && !active_->expects(record.peer, record.stream.signature))
+        [[unlikely]] {
       mismatch(record);
       mesh_.release(record);
       return;

@@ -19,6 +19,7 @@
 #include "base/result.h"
 #include "collectives/select.h"
 #include "comm/call.h"
+#include "comm/conversion.h"
 #include "comm/inbox.h"
 #include "exec/execution.h"
 #include "mesh/mesh.h"
@@ -32,6 +33,7 @@ struct Setting {
   collectives::Overrides overrides;
   std::uint32_t window_bytes = 256 * 1024;
   std::size_t widen_bytes = 0;  // the largest vector of 16-bit floats that is reduced as float
+  bool reproducible = false;    // reductions by one algorithm, whatever the size and the device
 };
 
 class Communicator {
@@ -74,7 +76,6 @@ class Communicator {
   };
   Result<Entry *> entry_for(const Shape &shape);
   Result<> prepare(const Call &call);
-  void *enter(const Call &call);
   void mismatch(const mesh::Record &record);
   void send_failure_notices(const std::string &text);
   void flush_notices();
@@ -89,14 +90,11 @@ class Communicator {
   Shape last_shape_;
   Entry *last_entry_ = nullptr;
   std::uint32_t last_signature_ = 0;
-  reduce::Reduction last_reduction_;  // meaningless for a broadcast
-  bool last_converts_ = false;
-  std::vector<std::byte> travelling_;  // converted elements that the output has no room for
+  bool last_pairwise_ = false;
+  Conversion conversion_;  // of calls of the last shape
 
   exec::Execution *active_ = nullptr;
   std::uint32_t active_call_ = 0;
-  void *active_output_ = nullptr;           // of a call that converts: where results go
-  std::byte *active_travelling_ = nullptr;  // and where its elements are reduced
   exec::Windows windows_;
   Inbox inbox_{pool_};
   std::optional<Error> failure_;

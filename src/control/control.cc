@@ -18,7 +18,7 @@ Result<std::vector<net::Endpoint>> choose_addresses(const Options &options) {
   if (options.interface.empty() && !options.local_address.empty()) {
     const auto local = net::parse_address(options.local_address);
     if (!local) return fail(Code::argument, "'{}' is not an address of this host", options.local_address);
-    return std::vector{*local};
+    if (!local->needs_interface()) return std::vector{*local};
   }
   TUTTI_TRY(const auto available, net::local_addresses());
   return net::select_addresses(options.interface, available);

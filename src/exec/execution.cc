@@ -12,9 +12,21 @@
 namespace tutti::exec {
 
 using collectives::Buffer;
+using collectives::Partition;
 using collectives::Range;
 using collectives::Side;
 using collectives::Step;
+
+namespace {
+
+// The signature of a call, with how much one rank sends to another in it. The factor is that of splitmix64: any odd
+// number with mixed bits would do.
+std::uint32_t with_bytes(std::uint32_t signature, std::uint64_t bytes) {
+  const std::uint64_t mixed = ((std::uint64_t{signature} << 32) + signature + bytes) * 0x9e3779b97f4a7c15;
+  return static_cast<std::uint32_t>(mixed >> 32);
+}
+
+}  // namespace
 
 Execution::Execution(const Plan &plan, mesh::Mesh &mesh, Windows &windows, Pool &pool)
     : plan_(plan), mesh_(mesh), windows_(windows), pool_(pool), peers_(plan.peers().size()) {
@@ -31,24 +43,6 @@ Execution::Execution(const Plan &plan, mesh::Mesh &mesh, Windows &windows, Pool 
 
 Execution::~Execution() { cancel(); }
 
-std::uint64_t Execution::element_index(std::uint32_t block) const {
-  const std::uint64_t vector = block / plan_.blocks(), within = block % plan_.blocks();
-  return vector * binding_.count + within * base_elements_ + std::min<std::uint64_t>(within, larger_blocks_);
-}
-
-std::uint64_t Execution::offset_of(const Range &range) const {
-  return element_index(range.first) * binding_.element_bytes;
-}
-
-std::uint64_t Execution::bytes_of(const Range &range) const {
-  const std::uint64_t within = range.first % plan_.blocks();
-  const std::uint64_t end = within + range.blocks;
-  TUTTI_DCHECK(end <= plan_.blocks());
-  const std::uint64_t elements =
-      range.blocks * base_elements_ + std::min(end, larger_blocks_) - std::min(within, larger_blocks_);
-  return elements * binding_.element_bytes;
-}
-
 TUTTI_HOT std::byte *Execution::address(const Range &range, std::uint64_t offset) {
   if (range.buffer == Buffer::scratch) return scratch_.data() + offset;
   return binding_.output + offset;
@@ -59,31 +53,63 @@ TUTTI_HOT const std::byte *Execution::read_address(const Range &range, std::uint
   return address(range, offset);
 }
 
-// What depends on the count only, and so stays for the next call of the same.
+void Execution::cut_buffers() {
+  const auto cut = [&](Buffer buffer, std::uint32_t blocks, const Listed &listed) {
+    if (blocks == 0) return;
+    switch (plan_.partition()) {
+      case Partition::even: layout(buffer).cut_evenly(blocks, binding_.count); break;
+      case Partition::equal: layout(buffer).cut_equally(blocks, binding_.count); break;
+      case Partition::listed:
+        if (listed.counts != nullptr) layout(buffer).list(blocks, listed);  // in place, one side has none
+        break;
+    }
+  };
+  cut(Buffer::input, plan_.input_blocks(), binding_.input_list);
+  cut(Buffer::output, plan_.output_blocks(), binding_.output_list);
+  // Listed scratch is cut like the side that is a whole vector.
+  const Listed &whole = plan_.input_blocks() == plan_.blocks() ? binding_.input_list : binding_.output_list;
+  if (plan_.scratch_vectors() != 0) cut(Buffer::scratch, plan_.blocks(), {.counts = whole.counts});
+}
+
+// What depends on the counts only, and so stays for the next call of the same.
 void Execution::measure_steps() {
-  base_elements_ = binding_.count / plan_.blocks();
-  larger_blocks_ = binding_.count % plan_.blocks();
-  const std::size_t scratch_bytes = plan_.scratch_vectors() * binding_.count * binding_.element_bytes;
+  cut_buffers();
+  const std::size_t scratch_bytes = plan_.scratch_vectors() * layout(Buffer::scratch).vector() * binding_.element_bytes;
   if (scratch_.size() < scratch_bytes) scratch_.resize(scratch_bytes);
-  for (Peer &peer : peers_) peer.expected = 0;
+  for (Peer &peer : peers_) peer.expected = peer.due = 0;
   filled_steps_ = 0;
   for (std::size_t i = 0; i < runs_.size(); ++i) {
     const Step &step = plan_.steps()[i].step;
     const bool has_source = step.kind != Step::Kind::recv, has_target = step.kind != Step::Kind::send;
     Run &run = runs_[i];
-    run.total = bytes_of(has_target ? step.target : step.source);
-    run.source_offset = has_source ? offset_of(step.source) : 0;
-    run.target_offset = has_target ? offset_of(step.target) : 0;
+    const Range &moved = has_target ? step.target : step.source;
+    run.total = layout(moved.buffer).elements(moved.first, moved.blocks) * binding_.element_bytes;
+    run.source_offset = has_source ? layout(step.source.buffer).begin(step.source.first) * binding_.element_bytes : 0;
+    run.target_offset = has_target ? layout(step.target.buffer).begin(step.target.first) * binding_.element_bytes : 0;
     run.piece = mesh_.piece_bytes(run.total, binding_.element_bytes);
     run.cut = mesh_.is_cut(run.total);
     if (run.total == 0) continue;
     ++filled_steps_;
-    if (!has_source || step.kind == Step::Kind::recv_reduce)
-      peers_[static_cast<std::size_t>(plan_.steps()[i].peer_slot)].expected += run.total;
+    if (step.peer < 0) continue;
+    Peer &peer = peers_[static_cast<std::size_t>(plan_.steps()[i].peer_slot)];
+    (has_target ? peer.expected : peer.due) += run.total;
   }
   element_shift_ = std::has_single_bit(binding_.element_bytes) ? std::countr_zero(binding_.element_bytes) : -1;
   measured_count_ = binding_.count;
   measured_element_bytes_ = binding_.element_bytes;
+}
+
+mesh::Stream Execution::stream_to(const Peer &peer) const {
+  mesh::Stream stream = binding_.stream;
+  if (binding_.pairwise) stream.signature = with_bytes(stream.signature, peer.due);
+  return stream;
+}
+
+bool Execution::expects(int rank, std::uint32_t signature) const {
+  if (!binding_.pairwise) return signature == binding_.stream.signature;
+  const std::int32_t slot = plan_.slot_of(rank);
+  const std::uint64_t bytes = slot < 0 ? 0 : peers_[static_cast<std::size_t>(slot)].expected;
+  return signature == with_bytes(binding_.stream.signature, bytes);
 }
 
 void Execution::push(std::uint32_t step) {
@@ -109,7 +135,8 @@ TUTTI_HOT bool Execution::send_at_once(std::uint32_t step) {
   Peer &peer = peers_[static_cast<std::size_t>(plan_step.peer_slot)];
   if (peer.next_send != plan_step.turn) return false;
   const std::byte *data = read_address(plan_step.step.source, run.source_offset);
-  if (!mesh_.send(to, binding_.stream, {data, run.total}, false).accepted) return false;
+  if (!mesh_.send(to, binding_.pairwise ? stream_to(peer) : binding_.stream, {data, run.total}, false).accepted)
+    return false;
   ++peer.next_send;
   run.done = run.total;
   windows_.sent(to, run.total);
@@ -119,7 +146,9 @@ TUTTI_HOT bool Execution::send_at_once(std::uint32_t step) {
 
 void Execution::start(const Binding &binding) {
   binding_ = binding;
-  if (binding.count != measured_count_ || binding.element_bytes != measured_element_bytes_) measure_steps();
+  if (binding.count != measured_count_ || binding.element_bytes != measured_element_bytes_ ||
+      plan_.partition() == Partition::listed)
+    measure_steps();
   for (Peer &peer : peers_) {
     TUTTI_DCHECK(peer.pending.empty() && peer.holds.empty());
     peer.next_receive = peer.next_send = 0;
@@ -185,7 +214,7 @@ void Execution::advance_send(std::uint32_t step, std::uint64_t limit) {
     // The end of a staged transfer: its pieces may hold memory until they are acknowledged.
     const bool last = run.cut && run.done + bytes == run.total;
     mesh::Sent sent;
-    if (windows_.open(to)) sent = mesh_.send(to, binding_.stream, {data + run.done, bytes}, last);
+    if (windows_.open(to)) sent = mesh_.send(to, stream_to(peer), {data + run.done, bytes}, last);
     if (!sent.accepted) {
       blocked_ = true;
       blocked_sends_.push_back(step);

@@ -13,12 +13,14 @@
 // - Nothing here blocks; but for such memory, nothing allocates in steady state.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "base/result.h"
+#include "exec/layout.h"
 #include "exec/plan.h"
 #include "exec/pool.h"
 #include "exec/windows.h"
@@ -35,6 +37,10 @@ struct Binding {
   std::size_t element_bytes = 1;
   reduce::Kernel kernel = nullptr;  // null where nothing is reduced
   mesh::Stream stream;
+  // Where counts are listed: one for each block of a side that is used.
+  Listed input_list = {}, output_list = {};
+  // Two ranks know only what passes between them: what each expects of the other is part of the signature.
+  bool pairwise = false;
 };
 
 // A message that has come: in a receive buffer of the mesh, or in memory of its own.
@@ -62,6 +68,8 @@ class Execution {
   // Messages that are worth fetching at once: not more than this run has steps to use them.
   std::uint32_t open_steps() const { return open_steps_; }
   bool waits_for_grant() const { return blocked_ || holds_ != 0 || windows_.due(); }
+  // Whether a message of this signature is what this run expects of that rank.
+  bool expects(int rank, std::uint32_t signature) const;
   // Whether a message contradicted the plan (more bytes than the step it matches): the ranks make different calls.
   bool contradicted() const { return contradicted_; }
   // Gives everything back and forgets the run (after an error).
@@ -90,9 +98,12 @@ class Execution {
     std::vector<Hold> holds;  // sent from user memory, not yet acknowledged, from `holds_head`
     std::size_t holds_head = 0;
     std::uint64_t expected = 0, consumed = 0;  // bytes to come in all, and consumed
+    std::uint64_t due = 0;                     // bytes to be sent in all
   };
 
+  void cut_buffers();
   void measure_steps();
+  mesh::Stream stream_to(const Peer &peer) const;
   void push(std::uint32_t step);
   void drain();
   void advance(std::uint32_t step);
@@ -115,9 +126,7 @@ class Execution {
   std::uint64_t limit_of(const PlanStep &plan_step, std::uint32_t step) const;
   std::byte *address(const collectives::Range &range, std::uint64_t offset);
   const std::byte *read_address(const collectives::Range &range, std::uint64_t offset);
-  std::uint64_t offset_of(const collectives::Range &range) const;
-  std::uint64_t bytes_of(const collectives::Range &range) const;
-  std::uint64_t element_index(std::uint32_t block) const;
+  Layout &layout(collectives::Buffer buffer) { return layouts_[static_cast<std::size_t>(buffer)]; }
 
   const Plan &plan_;
   mesh::Mesh &mesh_;
@@ -125,9 +134,9 @@ class Execution {
   Pool &pool_;
   Binding binding_;
   std::vector<std::byte> scratch_;
-  std::uint64_t base_elements_ = 0, larger_blocks_ = 0;  // of the even partition
-  std::vector<Run> runs_;                                // by step
-  std::vector<std::uint32_t> ready_;                     // a ring of steps that may be able to go on
+  std::array<Layout, 3> layouts_;     // by buffer
+  std::vector<Run> runs_;             // by step
+  std::vector<std::uint32_t> ready_;  // a ring of steps that may be able to go on
   std::uint32_t ready_head_ = 0, ready_tail_ = 0, ready_mask_ = 0;
   std::vector<std::uint32_t> blocked_sends_;
   std::vector<Peer> peers_;

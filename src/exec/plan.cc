@@ -2,7 +2,6 @@
 #include "exec/plan.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/check.h"
 
@@ -10,6 +9,7 @@ namespace tutti::exec {
 namespace {
 
 using collectives::Buffer;
+using collectives::InPlace;
 using collectives::Range;
 using collectives::Step;
 
@@ -30,11 +30,8 @@ struct BlockHistory {
 
 class Conflicts {
  public:
-  Conflicts(std::uint32_t blocks, std::uint32_t scratch_vectors, bool in_place) : in_place_(in_place) {
-    history_[0].resize(blocks);
-    history_[1].resize(blocks);
-    history_[2].resize(static_cast<std::size_t>(blocks) * scratch_vectors);
-  }
+  explicit Conflicts(const collectives::Schedule &schedule)
+      : schedule_(schedule), history_(collectives::row_blocks(schedule)) {}
 
   // All conflicts of one step with the steps before it, each pair once.
   std::vector<Edge> follow(std::uint32_t index, const Step &step) {
@@ -62,11 +59,9 @@ class Conflicts {
 
  private:
   std::span<BlockHistory> blocks_of(const Range &range) {
-    const Buffer buffer = in_place_ && range.buffer == Buffer::input ? Buffer::output : range.buffer;
-    std::vector<BlockHistory> &history = history_[static_cast<std::size_t>(buffer)];
-    TUTTI_CHECK(range.first + range.blocks <= history.size(), "a schedule names block {} of {}",
-                range.first + range.blocks, history.size());
-    return {history.data() + range.first, range.blocks};
+    const collectives::Interval place = collectives::place_of(schedule_, range);
+    TUTTI_CHECK(place.end <= history_.size(), "a schedule names block {} of {}", place.end, history_.size());
+    return {history_.data() + place.begin, place.end - place.begin};
   }
 
   void note(std::uint32_t step, bool earlier_target, bool later_target) {
@@ -77,24 +72,37 @@ class Conflicts {
     if (std::ranges::none_of(found_, same)) found_.push_back({step, earlier_target, later_target});
   }
 
-  bool in_place_;
-  std::array<std::vector<BlockHistory>, 3> history_;
+  const collectives::Schedule &schedule_;
+  std::vector<BlockHistory> history_;
   std::vector<Edge> found_;
 };
 
+// The one name of memory that is input and output.
+Range one_name(const collectives::Schedule &schedule, Range range) {
+  if (range.buffer != Buffer::input || range.blocks == 0) return range;
+  if (schedule.in_place == InPlace::same) range.buffer = Buffer::output;
+  if (schedule.in_place == InPlace::own_of_output) range = {Buffer::output, schedule.own, 1};
+  return range;
+}
+
 }  // namespace
 
-Plan Plan::compile(const collectives::Schedule &schedule, int ranks, bool in_place) {
+Plan Plan::compile(const collectives::Schedule &schedule, int ranks) {
   Plan plan;
+  plan.partition_ = schedule.partition;
   plan.blocks_ = schedule.blocks;
+  plan.input_blocks_ = schedule.input_blocks;
+  plan.output_blocks_ = schedule.output_blocks;
   plan.scratch_vectors_ = schedule.scratch_vectors;
   plan.slot_of_rank_.assign(static_cast<std::size_t>(ranks), -1);
-  Conflicts conflicts(schedule.blocks, schedule.scratch_vectors, in_place);
+  Conflicts conflicts(schedule);
   std::vector<std::vector<std::uint32_t>> followers(schedule.steps.size()), receives_of, sends_of;
 
   for (std::uint32_t i = 0; i < schedule.steps.size(); ++i) {
     PlanStep step;
     step.step = schedule.steps[i];
+    step.step.source = one_name(schedule, step.step.source);
+    step.step.target = one_name(schedule, step.step.target);
     step.first_edge = static_cast<std::uint32_t>(plan.edges_.size());
     for (const Edge &edge : conflicts.follow(i, step.step)) {
       plan.edges_.push_back(edge);

@@ -4,7 +4,8 @@
 // match. Independent of counts and buffers, so one plan serves every call of its shape. Immutable once compiled.
 //
 // Invariant: edges cover every conflict of two steps (read after write, write after read, write after write on
-// overlapping blocks of one buffer) directly or through the steps between them.
+// overlapping blocks of one buffer) directly or through the steps between them. In place, what is the same memory has
+// one name (the output's, where both sides are whole), so that positions in a buffer can be compared.
 #pragma once
 
 #include <cstdint>
@@ -41,9 +42,12 @@ struct PeerPlan {
 
 class Plan {
  public:
-  static Plan compile(const collectives::Schedule &schedule, int ranks, bool in_place);
+  static Plan compile(const collectives::Schedule &schedule, int ranks);
 
+  collectives::Partition partition() const { return partition_; }
   std::uint32_t blocks() const { return blocks_; }
+  std::uint32_t input_blocks() const { return input_blocks_; }
+  std::uint32_t output_blocks() const { return output_blocks_; }
   std::uint32_t scratch_vectors() const { return scratch_vectors_; }
   const std::vector<PlanStep> &steps() const { return steps_; }
   std::span<const Edge> edges(const PlanStep &step) const { return {edges_.data() + step.first_edge, step.edges}; }
@@ -63,7 +67,8 @@ class Plan {
   std::int32_t slot_of(std::int32_t rank) const { return slot_of_rank_[static_cast<std::size_t>(rank)]; }
 
  private:
-  std::uint32_t blocks_ = 1;
+  collectives::Partition partition_ = collectives::Partition::even;
+  std::uint32_t blocks_ = 1, input_blocks_ = 1, output_blocks_ = 1;
   std::uint32_t scratch_vectors_ = 0;
   std::vector<PlanStep> steps_;
   std::vector<Edge> edges_;

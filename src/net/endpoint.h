@@ -27,7 +27,9 @@ struct Endpoint {
   bool operator==(const Endpoint &) const = default;
   int family() const { return v6 ? AF_INET6 : AF_INET; }
   bool loopback() const;    // 127.0.0.0/8, ::1
-  bool link_local() const;  // 169.254.0.0/16, fe80::/10: not usable without naming an interface
+  bool link_local() const;  // 169.254.0.0/16, fe80::/10
+  // Of one interface only, and not usable without naming it: an IPv6 source while a global one is being checked.
+  bool needs_interface() const { return v6 && link_local(); }
   bool wildcard() const;
   Endpoint with_port(int new_port) const;
   std::string address_text() const;  // "10.0.0.3", "fd00::2"

@@ -111,7 +111,7 @@ Result<std::vector<Endpoint>> select_addresses(std::string_view rule, std::span<
   }
   std::vector<Endpoint> accepted;
   for (const LocalAddress &local : available)
-    if (!(local.endpoint.v6 && local.endpoint.link_local()) &&
+    if (!local.endpoint.needs_interface() &&
         std::ranges::any_of(items, [&](const Item &item) { return item.matches(local); }))
       accepted.push_back(local.endpoint);
   if (accepted.empty())

@@ -5,23 +5,12 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 
-#include "support/thread_ranks.h"
+#include "api/expect.h"
 
 namespace tutti::test {
 namespace {
-
-void expect_text(const tutti_error &error, const std::vector<std::string> &parts) {
-  const std::string text = error.text;
-  EXPECT_EQ(text.find('\n'), std::string::npos) << text;
-  for (const std::string &part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << " is not in: " << text;
-}
-
-void expect_error(tutti_result result, tutti_result expected, const std::vector<std::string> &parts) {
-  EXPECT_EQ(result, expected) << last_error().text;
-  EXPECT_EQ(last_error().result, expected);
-  expect_text(last_error(), parts);
-}
 
 // Every rank failed to start with this code and these words, and has no world.
 void expect_no_start(ThreadRanks &ranks, tutti_result expected, const std::vector<std::string> &parts) {
@@ -30,18 +19,6 @@ void expect_no_start(ThreadRanks &ranks, tutti_result expected, const std::vecto
     EXPECT_EQ(ranks[rank].comm, nullptr);
     expect_text(ranks[rank].error, parts);
   }
-}
-
-tutti_result sum(tutti_comm *comm, std::size_t count) {
-  std::vector<std::int32_t> buffer(count, 1);
-  return tutti_allreduce(TUTTI_IN_PLACE, buffer.data(), count, TUTTI_INT32, TUTTI_SUM, comm);
-}
-
-// Calls until one fails: an error that is found elsewhere may come at a later call.
-tutti_error error_of_calls(tutti_comm *comm, std::size_t count = 10) {
-  for (int call = 0; call < 1'000'000; ++call)
-    if (sum(comm, count) != TUTTI_SUCCESS) return last_error();
-  return {};
 }
 
 class Alone : public testing::Test {
@@ -81,7 +58,108 @@ TEST_F(Alone, Argument) {
   EXPECT_EQ(sum(comm_, 5), TUTTI_SUCCESS) << "a refused call leaves the world as it was";
 }
 
+TEST_F(Alone, ArgumentsOfTheOtherCollectives) {
+  const auto refused = [&](tutti_result result, const std::vector<std::string> &parts) {
+    expect_error(result, TUTTI_ERROR_ARGUMENT, parts);
+  };
+  std::int32_t in[4] = {1, 2, 3, 4}, out[4] = {};
+  const std::size_t one = 1, two = 2, huge = SIZE_MAX;
+  const tutti_type type = TUTTI_INT32;
+  refused(tutti_reduce(nullptr, out, 1, type, TUTTI_SUM, 0, comm_), {"tutti_reduce", "in is null"});
+  refused(tutti_reduce(in, nullptr, 1, type, TUTTI_SUM, 0, comm_), {"tutti_reduce", "out is null"});
+  refused(tutti_reduce(in, out, 1, type, TUTTI_SUM, 1, comm_), {"tutti_reduce", "root 1", "ranks are 0 to 0"});
+  refused(tutti_reduce(in, in + 1, 2, type, TUTTI_SUM, 0, comm_), {"tutti_reduce", "overlap", "TUTTI_IN_PLACE"});
+  refused(tutti_reduce_scatter_block(nullptr, out, 1, type, TUTTI_SUM, comm_), {"in is null"});
+  refused(tutti_reduce_scatter_block(in, nullptr, 1, type, TUTTI_SUM, comm_), {"out is null"});
+  refused(tutti_reduce_scatter_block(in, in + 1, 2, type, TUTTI_SUM, comm_), {"overlap"});
+  refused(tutti_reduce_scatter(in, out, nullptr, type, TUTTI_SUM, comm_), {"tutti_reduce_scatter", "counts is null"});
+  refused(tutti_reduce_scatter(in, out, &huge, type, TUTTI_SUM, comm_), {"counts[0]", std::to_string(SIZE_MAX)});
+  refused(tutti_reduce_scatter(TUTTI_IN_PLACE, nullptr, &one, type, TUTTI_SUM, comm_), {"out is null"});
+  refused(tutti_reduce_scatter(in, in + 1, &two, type, TUTTI_SUM, comm_), {"overlap"});
+  refused(tutti_scan(nullptr, out, 1, type, TUTTI_SUM, comm_), {"tutti_scan", "in is null"});
+  refused(tutti_exscan(in, nullptr, 1, type, TUTTI_SUM, comm_), {"tutti_exscan", "out is null"});
+  refused(tutti_scan(in, in + 1, 2, type, TUTTI_SUM, comm_), {"tutti_scan", "overlap"});
+  refused(tutti_allgather(nullptr, out, 1, type, comm_), {"tutti_allgather", "in is null"});
+  refused(tutti_allgather(in, nullptr, 1, type, comm_), {"out is null"});
+  refused(tutti_allgather(in, out, SIZE_MAX / 4, type, comm_), {"count", "more than an address space"});
+  refused(tutti_allgather(in + 1, in, 2, type, comm_), {"overlap"});
+  refused(tutti_allgatherv(in, 1, out, nullptr, nullptr, type, comm_), {"out_counts is null"});
+  refused(tutti_allgatherv(in, 2, out, &one, nullptr, type, comm_), {"in_count is 2", "out_counts[0]", "is 1"});
+  refused(tutti_allgatherv(nullptr, 1, out, &one, nullptr, type, comm_), {"in is null"});
+  refused(tutti_allgatherv(in, 1, nullptr, &one, nullptr, type, comm_), {"out is null", "out_counts"});
+  refused(tutti_allgatherv(in, 1, out, &one, &huge, type, comm_), {"out_counts[0]", "more than an address space"});
+  refused(tutti_gather(nullptr, out, 1, type, 0, comm_), {"tutti_gather", "in is null"});
+  refused(tutti_gather(in, nullptr, 1, type, 0, comm_), {"out is null"});
+  refused(tutti_gather(in, out, 1, type, -1, comm_), {"root -1"});
+  refused(tutti_gather(in + 1, in, 2, type, 0, comm_), {"overlap"});
+  refused(tutti_gatherv(in, 1, out, nullptr, nullptr, type, 0, comm_), {"tutti_gatherv", "out_counts is null"});
+  refused(tutti_gatherv(in, 2, out, &one, nullptr, type, 0, comm_), {"in_count is 2"});
+  refused(tutti_gatherv(in, 1, out, &one, nullptr, type, 7, comm_), {"root 7"});
+  refused(tutti_scatter(nullptr, out, 1, type, 0, comm_), {"tutti_scatter", "in is null"});
+  refused(tutti_scatter(in, nullptr, 1, type, 0, comm_), {"out is null"});
+  refused(tutti_scatter(TUTTI_IN_PLACE, out, 1, type, 0, comm_), {"in is TUTTI_IN_PLACE", "out only"});
+  refused(tutti_scatter(in, out, 1, type, 1, comm_), {"root 1"});
+  refused(tutti_scatter(in, in + 1, 2, type, 0, comm_), {"overlap"});
+  refused(tutti_scatterv(in, nullptr, nullptr, out, 1, type, 0, comm_), {"tutti_scatterv", "in_counts is null"});
+  refused(tutti_scatterv(in, &one, nullptr, out, 2, type, 0, comm_), {"out_count is 2"});
+  refused(tutti_scatterv(TUTTI_IN_PLACE, &one, nullptr, out, 1, type, 0, comm_), {"out only"});
+  refused(tutti_scatterv(in, &one, nullptr, out, 1, type, 5, comm_), {"root 5"});
+  refused(tutti_alltoall(nullptr, out, 1, type, comm_), {"tutti_alltoall", "in is null"});
+  refused(tutti_alltoall(in, nullptr, 1, type, comm_), {"out is null"});
+  refused(tutti_alltoall(in, in + 1, 2, type, comm_), {"overlap"});
+  refused(tutti_alltoallv(in, nullptr, nullptr, out, &one, nullptr, type, comm_), {"in_counts is null"});
+  refused(tutti_alltoallv(in, &one, nullptr, out, nullptr, nullptr, type, comm_), {"out_counts is null"});
+  refused(tutti_alltoallv(in, &one, nullptr, out, &two, nullptr, type, comm_), {"in_counts[0] is 1", "is 2"});
+  refused(tutti_alltoallv(in, &one, nullptr, in, &one, nullptr, type, comm_), {"overlap"});
+  for (const tutti_type bad : {-1, 1 << 29}) {
+    expect_error(tutti_reduce(in, out, 1, bad, TUTTI_SUM, 0, comm_), TUTTI_ERROR_TYPE, {"tutti_reduce"});
+    expect_error(tutti_alltoall(in, out, 1, bad, comm_), TUTTI_ERROR_TYPE, {"tutti_alltoall"});
+    expect_error(tutti_allgatherv(in, 1, out, &one, nullptr, bad, comm_), TUTTI_ERROR_TYPE, {"tutti_allgatherv"});
+    expect_error(tutti_scan(in, out, 1, bad, TUTTI_SUM, comm_), TUTTI_ERROR_TYPE, {"tutti_scan"});
+    expect_error(tutti_reduce(in, out, 1, type, bad, 0, comm_), TUTTI_ERROR_OP, {"tutti_reduce", "TUTTI_SUM"});
+    expect_error(tutti_reduce_scatter(in, out, &one, type, bad, comm_), TUTTI_ERROR_OP, {"tutti_reduce_scatter"});
+    expect_error(tutti_reduce_scatter_block(in, out, 1, type, bad, comm_), TUTTI_ERROR_OP, {"scatter_block"});
+    expect_error(tutti_exscan(in, out, 1, type, bad, comm_), TUTTI_ERROR_OP, {"tutti_exscan"});
+  }
+  EXPECT_EQ(tutti_barrier(comm_), TUTTI_SUCCESS) << "refused calls leave the world as it was";
+}
+
+TEST(Errors, InPlaceWhereOnlyTheRootMayBe) {
+  ThreadRanks ranks(2);
+  ASSERT_TRUE(ranks.up()) << ranks.errors();
+  ranks.each([](int rank, tutti_comm *comm) {
+    std::int32_t value[2] = {};
+    const std::size_t one = 1;
+    if (rank == 1) {
+      const std::vector<std::string> parts = {"TUTTI_IN_PLACE", "only the root"};
+      expect_error(tutti_reduce(TUTTI_IN_PLACE, value, 1, TUTTI_INT32, TUTTI_SUM, 0, comm), TUTTI_ERROR_ARGUMENT,
+                   parts);
+      expect_error(tutti_gather(TUTTI_IN_PLACE, value, 1, TUTTI_INT32, 0, comm), TUTTI_ERROR_ARGUMENT, parts);
+      expect_error(tutti_scatter(value, TUTTI_IN_PLACE, 1, TUTTI_INT32, 0, comm), TUTTI_ERROR_ARGUMENT, parts);
+      expect_error(tutti_gatherv(TUTTI_IN_PLACE, 1, value, &one, nullptr, TUTTI_INT32, 0, comm), TUTTI_ERROR_ARGUMENT,
+                   parts);
+      expect_error(tutti_scatterv(value, &one, nullptr, TUTTI_IN_PLACE, 1, TUTTI_INT32, 0, comm), TUTTI_ERROR_ARGUMENT,
+                   parts);
+    }
+    EXPECT_EQ(tutti_barrier(comm), TUTTI_SUCCESS) << last_error().text;
+  });
+}
+
 TEST_F(Alone, NothingToDoNeedsNoBuffers) {
+  const std::size_t none = 0;
+  EXPECT_EQ(tutti_reduce(nullptr, nullptr, 0, TUTTI_INT32, TUTTI_SUM, 0, comm_), TUTTI_SUCCESS);
+  EXPECT_EQ(tutti_reduce_scatter_block(nullptr, nullptr, 0, TUTTI_INT32, TUTTI_SUM, comm_), TUTTI_SUCCESS);
+  EXPECT_EQ(tutti_reduce_scatter(nullptr, nullptr, &none, TUTTI_INT32, TUTTI_SUM, comm_), TUTTI_SUCCESS);
+  EXPECT_EQ(tutti_allgather(nullptr, nullptr, 0, TUTTI_INT32, comm_), TUTTI_SUCCESS);
+  EXPECT_EQ(tutti_allgatherv(nullptr, 0, nullptr, &none, nullptr, TUTTI_INT32, comm_), TUTTI_SUCCESS);
+  EXPECT_EQ(tutti_gather(nullptr, nullptr, 0, TUTTI_INT32, 0, comm_), TUTTI_SUCCESS);
+  EXPECT_EQ(tutti_gatherv(nullptr, 0, nullptr, &none, nullptr, TUTTI_INT32, 0, comm_), TUTTI_SUCCESS);
+  EXPECT_EQ(tutti_scatter(nullptr, nullptr, 0, TUTTI_INT32, 0, comm_), TUTTI_SUCCESS);
+  EXPECT_EQ(tutti_scatterv(nullptr, &none, nullptr, nullptr, 0, TUTTI_INT32, 0, comm_), TUTTI_SUCCESS);
+  EXPECT_EQ(tutti_alltoall(nullptr, nullptr, 0, TUTTI_INT32, comm_), TUTTI_SUCCESS);
+  EXPECT_EQ(tutti_alltoallv(nullptr, &none, nullptr, nullptr, &none, nullptr, TUTTI_INT32, comm_), TUTTI_SUCCESS);
+  EXPECT_EQ(tutti_scan(nullptr, nullptr, 0, TUTTI_INT32, TUTTI_SUM, comm_), TUTTI_SUCCESS);
+  EXPECT_EQ(tutti_exscan(nullptr, nullptr, 0, TUTTI_INT32, TUTTI_SUM, comm_), TUTTI_SUCCESS);
   EXPECT_EQ(tutti_allreduce(nullptr, nullptr, 0, TUTTI_INT32, TUTTI_SUM, comm_), TUTTI_SUCCESS);
   EXPECT_EQ(tutti_broadcast(nullptr, 0, TUTTI_INT32, 0, comm_), TUTTI_SUCCESS);
 }
@@ -160,6 +238,23 @@ TEST_F(Alone, Comm) {
     const std::vector<std::string> parts = {"the communicator is null, freed"};
     expect_error(sum(bad, 1), TUTTI_ERROR_COMM, parts);
     expect_error(tutti_broadcast(&value_, 1, TUTTI_INT32, 0, bad), TUTTI_ERROR_COMM, parts);
+    const std::size_t one = 1;
+    expect_error(tutti_barrier(bad), TUTTI_ERROR_COMM, parts);
+    expect_error(tutti_reduce(&value_, &result_, 1, TUTTI_INT32, TUTTI_SUM, 0, bad), TUTTI_ERROR_COMM, parts);
+    expect_error(tutti_reduce_scatter_block(&value_, &result_, 1, TUTTI_INT32, TUTTI_SUM, bad), TUTTI_ERROR_COMM,
+                 parts);
+    expect_error(tutti_reduce_scatter(&value_, &result_, &one, TUTTI_INT32, TUTTI_SUM, bad), TUTTI_ERROR_COMM, parts);
+    expect_error(tutti_scan(&value_, &result_, 1, TUTTI_INT32, TUTTI_SUM, bad), TUTTI_ERROR_COMM, parts);
+    expect_error(tutti_exscan(&value_, &result_, 1, TUTTI_INT32, TUTTI_SUM, bad), TUTTI_ERROR_COMM, parts);
+    expect_error(tutti_allgather(&value_, &result_, 1, TUTTI_INT32, bad), TUTTI_ERROR_COMM, parts);
+    expect_error(tutti_allgatherv(&value_, 1, &result_, &one, nullptr, TUTTI_INT32, bad), TUTTI_ERROR_COMM, parts);
+    expect_error(tutti_gather(&value_, &result_, 1, TUTTI_INT32, 0, bad), TUTTI_ERROR_COMM, parts);
+    expect_error(tutti_gatherv(&value_, 1, &result_, &one, nullptr, TUTTI_INT32, 0, bad), TUTTI_ERROR_COMM, parts);
+    expect_error(tutti_scatter(&value_, &result_, 1, TUTTI_INT32, 0, bad), TUTTI_ERROR_COMM, parts);
+    expect_error(tutti_scatterv(&value_, &one, nullptr, &result_, 1, TUTTI_INT32, 0, bad), TUTTI_ERROR_COMM, parts);
+    expect_error(tutti_alltoall(&value_, &result_, 1, TUTTI_INT32, bad), TUTTI_ERROR_COMM, parts);
+    expect_error(tutti_alltoallv(&value_, &one, nullptr, &result_, &one, nullptr, TUTTI_INT32, bad), TUTTI_ERROR_COMM,
+                 parts);
     expect_error(tutti_comm_rank(bad, &number), TUTTI_ERROR_COMM, parts);
     expect_error(tutti_comm_size(bad, &number), TUTTI_ERROR_COMM, parts);
     expect_error(tutti_abort(bad), TUTTI_ERROR_COMM, parts);
@@ -397,78 +492,6 @@ TEST(Abort, EndsAFreeThatWaitsForOthers) {
   freeing.join();
   EXPECT_EQ(tutti_abort(handle), TUTTI_ERROR_COMM);
   EXPECT_EQ(error_of_calls(ranks[1].comm).result, TUTTI_ERROR_PEER);
-}
-
-using Call = std::function<tutti_result(tutti_comm *)>;
-
-// Rank `odd` makes another call than the others: an error on every rank, at this call or a later one.
-void expect_mismatch(int ranks_count, int odd, const Call &common, const Call &different) {
-  ThreadRanks ranks(ranks_count);
-  ASSERT_TRUE(ranks.up()) << ranks.errors();
-  ranks.each([&](int rank, tutti_comm *comm) {
-    tutti_error error = {};
-    if ((rank == odd ? different : common)(comm) != TUTTI_SUCCESS) error = last_error();
-    else error = error_of_calls(comm);
-    EXPECT_EQ(error.result, TUTTI_ERROR_MISMATCH) << "rank " << rank << ": " << error.text;
-    expect_text(error, {"different calls", "have to agree"});
-    EXPECT_EQ(sum(comm, 1), TUTTI_ERROR_MISMATCH) << "later calls fail at once";
-  });
-}
-
-Call allreduce_of(std::size_t count, tutti_type type = TUTTI_INT32, tutti_op op = TUTTI_SUM) {
-  return [=](tutti_comm *comm) {
-    std::vector<std::uint64_t> buffer(count);
-    return tutti_allreduce(TUTTI_IN_PLACE, buffer.data(), count, type, op, comm);
-  };
-}
-
-Call broadcast_of(std::size_t count, int root) {
-  return [=](tutti_comm *comm) {
-    std::vector<std::int32_t> buffer(count);
-    return tutti_broadcast(buffer.data(), count, TUTTI_INT32, root, comm);
-  };
-}
-
-TEST(Mismatch, Count) {
-  expect_mismatch(4, 1, allreduce_of(100), allreduce_of(200));
-  expect_mismatch(4, 1, allreduce_of(200), allreduce_of(100));
-  expect_mismatch(3, 2, allreduce_of(100), allreduce_of(100'000));
-  expect_mismatch(2, 1, allreduce_of(300'000), allreduce_of(300'001));
-  expect_mismatch(3, 1, allreduce_of(1), allreduce_of(0));
-}
-TEST(Mismatch, Type) { expect_mismatch(3, 1, allreduce_of(10, TUTTI_INT32), allreduce_of(10, TUTTI_FLOAT)); }
-TEST(Mismatch, Operator) {
-  expect_mismatch(3, 0, allreduce_of(10, TUTTI_INT32, TUTTI_SUM), allreduce_of(10, TUTTI_INT32, TUTTI_MAX));
-}
-TEST(Mismatch, Collective) { expect_mismatch(4, 2, allreduce_of(10), broadcast_of(10, 0)); }
-TEST(Mismatch, Root) {
-  expect_mismatch(4, 3, broadcast_of(10, 0), broadcast_of(10, 1));
-  expect_mismatch(2, 1, broadcast_of(10, 0), broadcast_of(10, 1));
-}
-// The ranks of a world part by a meeting that looks like no call of a user.
-TEST(Mismatch, FreeingTheWorldWhileOthersCall) {
-  ThreadRanks ranks(3);
-  ASSERT_TRUE(ranks.up()) << ranks.errors();
-  ranks.each([&](int rank, tutti_comm *comm) {
-    if (rank == 1) {
-      EXPECT_EQ(tutti_comm_free(&ranks[1].comm), TUTTI_ERROR_MISMATCH) << last_error().text;
-    } else {
-      std::uint8_t token = 0;
-      tutti_result result = TUTTI_SUCCESS;
-      for (int call = 0; call < 1'000'000 && result == TUTTI_SUCCESS; ++call)
-        result = tutti_allreduce(TUTTI_IN_PLACE, &token, 1, TUTTI_UINT8, TUTTI_MAX, comm);
-      EXPECT_EQ(result, TUTTI_ERROR_MISMATCH) << last_error().text;
-    }
-    const std::string text = last_error().text;
-    EXPECT_TRUE(text.find("tutti_comm_free") != std::string::npos ||
-                text.find("allreduce of 1 x uint8") != std::string::npos)
-        << text;
-  });
-}
-
-TEST(Mismatch, CountOfABroadcast) {
-  expect_mismatch(4, 1, broadcast_of(100, 0), broadcast_of(200, 0));
-  expect_mismatch(2, 0, broadcast_of(100'000, 0), broadcast_of(200'000, 0));
 }
 
 }  // namespace

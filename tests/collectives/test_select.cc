@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <tuple>
 
+#include "collectives/form.h"
 #include "collectives/select.h"
 
 namespace tutti::collectives {
@@ -23,13 +26,11 @@ std::vector<Situation> situations() {
       if (bound < std::uint64_t{1} << 40) bytes.insert({bound, bound + 1});
   }
   std::vector<Situation> all;
-  for (const Collective collective : {Collective::allreduce, Collective::broadcast})
+  for (int collective = 0; collective < kCollectives; ++collective)
     for (const std::int32_t r : ranks)
       for (const std::int32_t c : per_core)
         for (const std::uint64_t b : bytes)
-          for (const bool ordered : {false, true})
-            all.push_back(
-                {.collective = collective, .ranks = r, .ranks_per_core = c, .bytes = b, .in_rank_order = ordered});
+          all.push_back({.collective = Collective(collective), .ranks = r, .ranks_per_core = c, .bytes = b});
   return all;
 }
 
@@ -44,18 +45,23 @@ TEST(Selection, EverySituationGetsAnAlgorithmThatSupportsItWithAProvenRadix) {
     EXPECT_TRUE(choice.algorithm->supports(
         {.collective = situation.collective, .ranks = situation.ranks, .radix = choice.radix}))
         << choice.algorithm->name << " for " << situation.ranks << " ranks";
-    EXPECT_TRUE(choice.algorithm->keeps_rank_order || !situation.in_rank_order) << choice.algorithm->name;
   }
 }
 
 TEST(Selection, EveryRowIsChosenSomewhere) {
-  std::set<std::pair<std::string, std::int32_t>> chosen;
+  std::set<std::tuple<Collective, std::string, std::int32_t>> chosen;
   for (const Situation &situation : situations()) {
-    const Choice choice = *select(situation, {});
-    chosen.insert({std::string(choice.algorithm->name), choice.radix});
+    for (const bool ordered : {false, true}) {
+      Situation asked = situation;
+      asked.ordered = ordered;
+      if (ordered && asked.collective == Collective::barrier) continue;
+      const Choice choice = *select(asked, {});
+      chosen.insert({asked.collective, std::string(choice.algorithm->name), choice.radix});
+    }
   }
   for (const SelectionRow &row : selection_table())
-    EXPECT_TRUE(chosen.contains({std::string(row.algorithm), row.radix})) << row.algorithm;
+    EXPECT_TRUE(chosen.contains({row.collective, std::string(row.algorithm), row.radix}))
+        << collective_name(row.collective) << ' ' << row.algorithm;
 }
 
 TEST(Selection, TwoRanksExchangeSmallVectorsInOneRound) {
@@ -64,39 +70,78 @@ TEST(Selection, TwoRanksExchangeSmallVectorsInOneRound) {
 }
 
 TEST(Selection, AnOverrideWins) {
-  const Overrides overrides{.allreduce = "ring", .broadcast = "chain"};
-  for (const Situation &situation : situations()) {
-    const Result<Choice> choice = select(situation, overrides);
-    if (situation.collective == Collective::broadcast) EXPECT_EQ(choice->algorithm->name, "chain");
-    else if (!situation.in_rank_order) EXPECT_EQ(choice->algorithm->name, "ring");
-    else EXPECT_FALSE(choice) << "a ring does not keep the order of ranks";
-  }
+  const Overrides overrides = *parse_overrides("allreduce:ring,broadcast:chain");
+  for (const Situation &situation : situations())
+    if (situation.collective == Collective::allreduce || situation.collective == Collective::broadcast) {
+      EXPECT_EQ(select(situation, overrides)->algorithm->name,
+                situation.collective == Collective::allreduce ? "ring" : "chain");
+    }
 }
 
 TEST(Selection, AnOverrideThatCannotRunIsAnErrorThatNamesWhatCan) {
-  const Overrides direct{.allreduce = "direct"};
+  const Overrides direct = *parse_overrides("allreduce:direct");
   EXPECT_EQ(select({.ranks = 64, .bytes = 1 << 20}, direct)->algorithm->name, "direct");
   const Result<Choice> refused = select({.ranks = 65, .bytes = 1 << 20}, direct);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::config);
-  EXPECT_EQ(refused.error().text,
-            "TUTTI_ALGO=allreduce:direct cannot run for 65 ranks; recursive_doubling, ring, circulant can");
+  EXPECT_EQ(
+      refused.error().text,
+      "TUTTI_ALGO=allreduce:direct cannot run for 65 ranks; recursive_doubling, recursive_multiplying, ring, circulant "
+      "can");
   EXPECT_TRUE(select({.collective = Collective::broadcast, .ranks = 65}, direct)) << "the other collective is free";
+}
+
+TEST(Selection, WhatDoesNotCommuteGetsAnAlgorithmThatKeepsRankOrder) {
+  for (Situation situation : situations()) {
+    situation.ordered = situation.collective != Collective::barrier;  // which has no operator of the caller's
+    if (!situation.ordered) continue;
+    EXPECT_TRUE(select(situation, {})->algorithm->keeps_rank_order);
+  }
+  const Situation ordered{.ranks = 8, .bytes = 1 << 20, .ordered = true};
+  const Result<Choice> refused = select(ordered, *parse_overrides("allreduce:ring"));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(
+      refused.error().text,
+      "TUTTI_ALGO=allreduce:ring does not keep rank order, which this operator needs; direct, recursive_doubling, "
+      "recursive_multiplying can");
+  EXPECT_TRUE(select({.collective = Collective::barrier, .ranks = 8, .ordered = false}, {}));
+}
+
+// Neither size nor machine may change what is added to what.
+TEST(Selection, ReproducibleReductionsDependOnTheNumberOfRanksAlone) {
+  std::map<std::pair<Collective, std::int32_t>, std::set<std::pair<std::string, std::int32_t>>> chosen;
+  for (Situation situation : situations()) {
+    situation.reproducible = true;
+    const Choice choice = *select(situation, {});
+    chosen[{situation.collective, situation.ranks}].insert({std::string(choice.algorithm->name), choice.radix});
+    if (form_of(situation.collective).reduces && situation.collective != Collective::barrier) {
+      EXPECT_TRUE(choice.algorithm->keeps_rank_order) << choice.algorithm->name;
+    }
+  }
+  for (const auto &[where, choices] : chosen)
+    if (form_of(where.first).reduces && where.first != Collective::barrier) {
+      EXPECT_EQ(choices.size(), 1u) << collective_name(where.first) << " of " << where.second << " ranks";
+    }
+  EXPECT_EQ(
+      select({.ranks = 8, .bytes = 1 << 20, .reproducible = true}, *parse_overrides("allreduce:ring"))->algorithm->name,
+      "ring")
+      << "who names an algorithm gets it";
 }
 
 TEST(Selection, AnOverrideThatIsTheTablesChoiceKeepsItsRadix) {
   const Situation small{.collective = Collective::broadcast, .ranks = 8, .bytes = 8};
-  EXPECT_EQ(select(small, {.broadcast = "knomial"})->radix, select(small, {})->radix);
+  EXPECT_EQ(select(small, *parse_overrides("broadcast:knomial"))->radix, select(small, {})->radix);
 }
 
 TEST(Overrides, AreReadPerCollective) {
   const Result<Overrides> both = parse_overrides("allreduce:ring,broadcast:chain");
   ASSERT_TRUE(both);
-  EXPECT_EQ(both->allreduce, "ring");
-  EXPECT_EQ(both->broadcast, "chain");
+  EXPECT_EQ(both->of(Collective::allreduce)->name, "ring");
+  EXPECT_EQ(both->of(Collective::broadcast)->name, "chain");
+  EXPECT_EQ(both->of(Collective::barrier), nullptr);
   const Result<Overrides> none = parse_overrides("");
   ASSERT_TRUE(none);
-  EXPECT_EQ(none->allreduce + none->broadcast, "");
+  for (const Algorithm *algorithm : none->algorithms) EXPECT_EQ(algorithm, nullptr);
 }
 
 TEST(Overrides, ErrorsNameTheUnknownPartAndWhatExists) {
@@ -105,7 +150,11 @@ TEST(Overrides, ErrorsNameTheUnknownPartAndWhatExists) {
     return result ? "accepted" : result.error().text;
   };
   EXPECT_EQ(text("ring"), "TUTTI_ALGO: 'ring' is not COLLECTIVE:ALGORITHM, as in allreduce:ring");
-  EXPECT_EQ(text("reduce:ring"), "TUTTI_ALGO: there is no collective 'reduce'; it takes allreduce and broadcast");
+  EXPECT_EQ(
+      text("reduction:ring"),
+      "TUTTI_ALGO: there is no collective 'reduction'; there are allreduce, broadcast, barrier, reduce, "
+      "reduce_scatter_block, reduce_scatter, allgather, allgatherv, gather, gatherv, scatter, scatterv, alltoall, "
+      "alltoallv, scan, exscan");
   EXPECT_EQ(text("broadcast:ring"),
             "TUTTI_ALGO: broadcast has no algorithm 'ring'; it has knomial, scatter_allgather, chain");
   EXPECT_EQ(text("allreduce:ring,allreduce:direct"), "TUTTI_ALGO names allreduce twice; give it one algorithm");

@@ -68,7 +68,7 @@ TEST(Verifier, RefusesMalformedSteps) {
   expect_flaw(flaw(ring, 3, [](Schedules &all) { all[0].steps[1].source.first = 2; }), "different blocks of their");
   expect_flaw(flaw(doubling, 4, [](Schedules &all) { all[0].steps[0].source = scratch(1); }), "out of bounds");
   expect_flaw(flaw(broadcast("chain"), 3, [](Schedules &all) { all[0].steps[0].source = input(); }),
-              "no buffer but output");
+              "blocks 0..0 of input are out of bounds: there are 0");
   expect_flaw(flaw(ring, 3,
                    [](Schedules &all) {
                      all[0].scratch_vectors = 2;
@@ -179,12 +179,88 @@ TEST(Verifier, RefusesBroadcastsOfSomethingElse) {
     all[0].steps.push_back({.kind = Kind::send, .peer = 1, .source = output()});
   };
   const auto two = [](const Parameters &) -> std::uint64_t { return 2; };
-  expect_flaw(flaw(broadcast("chain"), 2, reduce_it, false, two), "rank 1: output block 0 is not the root's");
+  expect_flaw(
+      flaw(broadcast("chain"), 2, reduce_it, false, two),
+      "rank 1, step 1 (recv_reduce blocks 0..0 of output from 0 on the right of blocks 0..0 of output): there is no "
+      "operator");
   const auto nothing = [](Schedules &all) {
     for (Schedule &schedule : all) schedule.steps.clear();
   };
   const auto zero = [](const Parameters &) -> std::uint64_t { return 0; };
   expect_flaw(flaw(broadcast("chain"), 2, nothing, false, zero), "rank 1: output block 0 was never written");
+}
+
+TEST(Verifier, RefusesBuffersThatAreNotTheCollectives) {
+  const Algorithm &gather = algorithm(Collective::gather, "direct"),
+                  &gatherv = algorithm(Collective::gatherv, "direct");
+  expect_flaw(flaw(gather, 3, [](Schedules &all) { all[1].output_blocks = 3; }),
+              "rank 1: it has 1 blocks of input and 3 of output, the collective 1 and 0");
+  expect_flaw(flaw(gather, 3, [](Schedules &all) { all[1].partition = Partition::even; }),
+              "that is not the collective's");
+  expect_flaw(flaw(gather, 3, [](Schedules &all) { all[1].own = 2; }), "in place in another way");
+  expect_flaw(flaw(gather, 3, [](Schedules &all) { all[0].in_place = InPlace::same; }), "in place in another way");
+  expect_flaw(flaw(gatherv, 3, [](Schedules &all) { all[1].scratch_vectors = 1; }),
+              "scratch of a size that nobody knows");
+  expect_flaw(flaw(gatherv, 3, [](Schedules &all) { all[1].blocks = 1; }), "rank 1 cuts the vector into 1 blocks");
+}
+
+TEST(Verifier, RefusesRunsOfBlocksThatMayHaveGaps) {
+  const auto two_at_once = [](Schedules &all) { all[0].steps[1].target = output(0, 2); };
+  expect_flaw(flaw(algorithm(Collective::allgatherv, "ring"), 3, two_at_once), "there may be gaps between them");
+  expect_flaw(flaw(algorithm(Collective::gatherv, "direct"), 3, two_at_once), "there may be gaps between them");
+}
+
+TEST(Verifier, KnowsWhichListedBlocksHaveOneSize) {
+  // What comes from rank 1 goes to block 2, and the other way round.
+  const auto other_block = [](Schedules &all) { std::swap(all[0].steps[1].target, all[0].steps[2].target); };
+  expect_flaw(flaw(algorithm(Collective::gatherv, "direct"), 3, other_block), "they name different blocks");
+  expect_flaw(flaw(algorithm(Collective::gather, "direct"), 3, other_block), "is not the block that belongs there");
+}
+
+TEST(Verifier, RefusesResultsInPlaceBeforeTheInputIsDoneWith) {
+  // The last step writes the output, which lies over input blocks, and then the input is read once more.
+  const auto too_late = [](Schedules &all) {
+    all[1].steps.push_back({.kind = Kind::copy, .source = input(2), .target = scratch(2)});
+  };
+  const Algorithm &ring = algorithm(Collective::reduce_scatter_block, "ring");
+  expect_flaw(flaw(ring, 3, too_late, true), "reads block 2 before anything was written there");
+  EXPECT_EQ(flaw(ring, 3, too_late, false), "");
+  const auto at_once = [](Schedules &all) {
+    for (Schedule &schedule : all) {
+      schedule.steps.pop_back();
+      schedule.steps.back().target = output();
+    }
+  };
+  expect_flaw(flaw(ring, 2, at_once, true), "source and target overlap");
+}
+
+TEST(Verifier, RefusesBarriersThatSomebodyHasNotEntered) {
+  const auto one_round = [](Schedules &all) {
+    for (Schedule &schedule : all) {
+      schedule.steps.resize(2);
+      schedule.steps[1].target = output();
+    }
+  };
+  const auto four = [](const Parameters &) -> std::uint64_t { return 4; };
+  expect_flaw(flaw(algorithm(Collective::barrier, "dissemination"), 4, one_round, false, four),
+              "rank 0: output block 0 does not stand for rank 1");
+}
+
+TEST(Verifier, RefusesScansOfTooManyOrTooFew) {
+  const auto swap = [](Schedules &all) { std::swap(all[1], all[0]), std::swap(all[0].own, all[1].own); };
+  EXPECT_NE(flaw(algorithm(Collective::scan, "doubling"), 2, swap), "");
+  const auto all_of_it = [](Schedules &all) {
+    all[0].steps.push_back({.kind = Kind::recv_reduce, .peer = 1, .source = output(), .target = output()});
+    all[1].steps.push_back({.kind = Kind::send, .peer = 0, .source = input()});
+  };
+  const auto two = [](const Parameters &) -> std::uint64_t { return 2; };
+  expect_flaw(flaw(algorithm(Collective::scan, "doubling"), 2, all_of_it, false, two),
+              "rank 0: output block 0 holds the contribution of rank 1");
+  const auto to_first = [](Schedules &all) {
+    all[0].steps.push_back({.kind = Kind::copy, .source = input(), .target = output()});
+  };
+  expect_flaw(flaw(algorithm(Collective::exscan, "doubling"), 2, to_first),
+              "was written, though there is no rank before");
 }
 
 // --- every single-step fault -----------------------------------------------------------------------------------------
@@ -235,9 +311,10 @@ const Fault kFaults[] = {
     {"reading the other buffer",
      [](std::vector<Step> &steps, std::size_t index, const Algorithm &algorithm, std::int32_t) {
        Step &step = steps[index];
-       if (algorithm.collective != Collective::allreduce || step.kind == Kind::recv) return false;
+       if (algorithm.collective != Collective::allreduce && algorithm.collective != Collective::scan) return false;
+       if (step.kind == Kind::recv) return false;
        for (const Step &other : steps)  // where the output is a copy of the input, either will do
-         if (other.kind == Kind::copy && other.target == step.source) return false;
+         if (other.kind == Kind::copy && (other.target == step.source || other.source == step.source)) return false;
        step.source.buffer = step.source.buffer == Buffer::input ? Buffer::output : Buffer::input;
        return true;
      }},

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "collectives/form.h"
 #include "comm/watch.h"
 #include "support/world_of_threads.h"
 
@@ -40,18 +41,56 @@ void pin(int rank) {
   }
 }
 
+// A call of every collective with memory for any of them; counts and displacements change from call to call, where
+// there are any.
+class Caller {
+ public:
+  Caller(const Operation &operation, int rank)
+      : operation_(operation),
+        form_(collectives::form_of(operation.collective)),
+        rank_(static_cast<std::size_t>(rank)),
+        count_(operation.collective == Collective::barrier ? 1
+                                                           : std::max<std::size_t>(1, operation.bytes / sizeof(float))),
+        input_(2 * count_ + 8, 1.0f),
+        output_(2 * count_ + 8, 1.0f) {}
+
+  comm::Call next() {
+    ++calls_;
+    const bool one_buffer = operation_.collective == Collective::broadcast;
+    comm::Call call = {.shape = {.collective = operation_.collective,
+                                 .type = reduce::Type::float32,
+                                 .op = reduce::Op::max,
+                                 .count = count_,
+                                 .in_place = one_buffer},
+                       .input = one_buffer ? output_.data() : input_.data(),
+                       .output = output_.data()};
+    if (form_.partition != collectives::Partition::listed) return call;
+    const std::size_t less = calls_ % 3 < count_ ? calls_ % 3 : 0;
+    counts_[0] = count_ - less;
+    counts_[1] = form_.input == form_.output ? counts_[0] : count_;
+    displacements_[1] = counts_[0] + calls_ % 5;
+    call.shape.count = form_.pairs_only ? 0 : counts_[0] + counts_[1];
+    call.shape.counts_digest = form_.pairs_only ? 0 : comm::digest(counts_, 2, sizeof(float));
+    const std::size_t *displacements = form_.displaced ? displacements_ : nullptr;
+    call.input_list = {form_.input == collectives::Extent::own ? counts_ + rank_ : counts_,
+                       form_.input == collectives::Extent::own ? nullptr : displacements};
+    call.output_list = {form_.output == collectives::Extent::own ? counts_ + rank_ : counts_,
+                        form_.output == collectives::Extent::own ? nullptr : displacements};
+    return call;
+  }
+
+ private:
+  const Operation operation_;
+  const collectives::Form &form_;
+  std::size_t rank_, count_, calls_ = 0;
+  std::vector<float> input_, output_;
+  std::size_t counts_[2] = {}, displacements_[2] = {};
+};
+
 // Runs the operation `times` on both ranks, with the thread that calls.
-void repeat(Rank &rank, const Operation &operation, std::vector<float> &input, std::vector<float> &output, int times) {
-  const bool allreduce = operation.collective == Collective::allreduce;
-  const comm::Call call = {.shape = {.collective = operation.collective,
-                                     .type = reduce::Type::float32,
-                                     .op = reduce::Op::sum,
-                                     .count = operation.bytes / sizeof(float),
-                                     .in_place = !allreduce},
-                           .input = allreduce ? input.data() : output.data(),
-                           .output = output.data()};
+void repeat(Rank &rank, Caller &caller, int times) {
   for (int i = 0; i < times; ++i) {
-    const Result<> result = rank.run(call);
+    const Result<> result = rank.run(caller.next());
     TUTTI_CHECK(result.has_value(), "{}", result.error().text);
   }
 }
@@ -71,16 +110,16 @@ TEST_P(SteadyState, AllocatesNothingLocksNothingAndMakesNoSystemCall) {
   std::atomic<int> over{0};
   on_each(*world, [&](Rank &rank) {
     ASSERT_TRUE(watch::prepare()) << "syscall user dispatch needs Linux 5.11 or later";
-    std::vector<float> input(operation.bytes / sizeof(float), 1.0f), output(operation.bytes / sizeof(float), 1.0f);
+    Caller caller(operation, rank.rank());
     const int times = times_of(operation);
     pin(rank.rank());
-    repeat(rank, operation, input, output, times);
+    repeat(rank, caller, times);
     // A rank that runs as far ahead as it may is the worst that memory has to hold: it does once, before it is watched.
     for (int idle = 0; rank.rank() == 1 && idle < 500'000;) idle = rank.engine().progress() == 0 ? idle + 1 : 0;
-    repeat(rank, operation, input, output, times);
+    repeat(rank, caller, times);
     for (watch::Counts &window : counts[rank.rank()]) {
       watch::begin();
-      repeat(rank, operation, input, output, times);
+      repeat(rank, caller, times);
       window = watch::end();
     }
     // Nobody takes its device away while the other is still in a call.
@@ -100,15 +139,21 @@ TEST_P(SteadyState, AllocatesNothingLocksNothingAndMakesNoSystemCall) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Operations, SteadyState,
-                         testing::Values(Operation{Collective::allreduce, 8}, Operation{Collective::allreduce, 4096},
-                                         Operation{Collective::allreduce, 1 << 20}, Operation{Collective::broadcast, 8},
-                                         Operation{Collective::broadcast, 4096},
-                                         Operation{Collective::broadcast, 1 << 20}),
-                         [](const auto &each) {
-                           return fmt::format("{}_of_{}", collectives::collective_name(each.param.collective),
-                                              each.param.bytes);
-                         });
+std::vector<Operation> operations() {
+  std::vector<Operation> all = {{Collective::barrier, 0}};
+  for (const Collective collective : {Collective::allreduce, Collective::broadcast})
+    for (const std::size_t bytes : {8, 4096, 1 << 20}) all.push_back({collective, bytes});
+  for (const Collective collective :
+       {Collective::reduce, Collective::reduce_scatter_block, Collective::reduce_scatter, Collective::allgather,
+        Collective::allgatherv, Collective::gather, Collective::gatherv, Collective::scatter, Collective::scatterv,
+        Collective::alltoall, Collective::alltoallv, Collective::scan, Collective::exscan})
+    all.push_back({collective, 64});
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Operations, SteadyState, testing::ValuesIn(operations()), [](const auto &each) {
+  return fmt::format("{}_of_{}", collectives::collective_name(each.param.collective), each.param.bytes);
+});
 
 TEST(Watch, SeesAnAllocationALockAndASystemCall) {
   ASSERT_TRUE(watch::prepare());

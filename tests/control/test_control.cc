@@ -88,6 +88,14 @@ void leave_all(World &world) {
 class ControlOf : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, ControlOf, testing::Values(2, 3, 4, 5, 7, 8, 13, 16));
 
+// The source toward rank 0 can be link-local while the global address is still being checked for duplicates.
+TEST(Control, AnAddressOfOneInterfaceIsNotPassedOn) {
+  const World world = listening(2, [](Options &options) { options.local_address = "fe80::5054:ff:fe12:3457"; });
+  const auto told = decode_address(world[0]->address());
+  EXPECT_FALSE(told.empty());
+  for (const net::Endpoint &endpoint : told) EXPECT_FALSE(endpoint.needs_interface()) << endpoint.text();
+}
+
 TEST_P(ControlOf, ADeathIsKnownToAllWithItsReason) {
   World world = connected(GetParam());
   const int victim = GetParam() / 2;

@@ -68,8 +68,11 @@ class Executions : public testing::Test {
     for (int r = 0; r < ranks; ++r) {
       Player player;
       player.rank = ranks_[static_cast<std::size_t>(r)].get();
-      player.plan = std::make_unique<Plan>(Plan::compile(
-          {.blocks = 1, .scratch_vectors = 1, .steps = schedules[static_cast<std::size_t>(r)]}, ranks, true));
+      player.plan = std::make_unique<Plan>(Plan::compile({.blocks = 1,
+                                                          .scratch_vectors = 1,
+                                                          .steps = schedules[static_cast<std::size_t>(r)],
+                                                          .in_place = collectives::InPlace::same},
+                                                         ranks));
       player.windows = std::make_unique<Windows>(player.mesh(), 0, window);
       player.execution = std::make_unique<Execution>(*player.plan, player.mesh(), *player.windows, *player.pool);
       player.buffer.resize(count);
@@ -139,7 +142,9 @@ TEST_F(Executions, ASmallSendBehindALargeOneWaitsForNobody) {
   ASSERT_TRUE(up);
   ranks_ = std::move(*up);
   const auto plan_of = [](const std::vector<Step> &steps) {
-    return std::make_unique<Plan>(Plan::compile({.blocks = 2, .scratch_vectors = 0, .steps = steps}, 2, true));
+    return std::make_unique<Plan>(Plan::compile(
+        {.blocks = 2, .steps = steps, .in_place = collectives::InPlace::same, .input_blocks = 2, .output_blocks = 2},
+        2));
   };
   // 1025 elements in two blocks: 513 and 512, of which only the first exceeds an eager message.
   for (int r = 0; r < 2; ++r) {

@@ -25,7 +25,13 @@ Step recv(int peer, Range to) { return {.kind = Kind::recv, .peer = peer, .targe
 Step copy(Range from, Range to) { return {.kind = Kind::copy, .source = from, .target = to}; }
 
 Plan compile(std::vector<Step> steps, bool in_place = false) {
-  return Plan::compile({.blocks = 4, .scratch_vectors = 2, .steps = std::move(steps)}, 4, in_place);
+  return Plan::compile({.blocks = 4,
+                        .scratch_vectors = 2,
+                        .steps = std::move(steps),
+                        .in_place = in_place ? collectives::InPlace::same : collectives::InPlace::none,
+                        .input_blocks = 4,
+                        .output_blocks = 4},
+                       4);
 }
 
 std::vector<std::uint32_t> followed(const Plan &plan, std::uint32_t step) {
@@ -72,6 +78,29 @@ TEST(Plan, InPlaceInputAndOutputAreOneBuffer) {
   const std::vector<Step> steps = {send(1, in(2)), recv(1, out(2))};
   EXPECT_TRUE(followed(compile(steps, false), 1).empty());
   EXPECT_EQ(followed(compile(steps, true), 1), Steps{0});
+}
+
+TEST(Plan, InPlaceTheOwnBlockHasTheNameOfTheOutputs) {
+  const Plan plan = Plan::compile({.blocks = 4,
+                                   .steps = {send(1, in(0)), recv(1, out(2)), recv(1, out(3))},
+                                   .in_place = collectives::InPlace::own_of_output,
+                                   .own = 3,
+                                   .output_blocks = 4},
+                                  4);
+  EXPECT_EQ(plan.steps()[0].step.source, out(3));
+  EXPECT_TRUE(followed(plan, 1).empty());
+  EXPECT_EQ(followed(plan, 2), Steps{0});
+}
+
+TEST(Plan, AnOutputAtTheTopOfTheInputFollowsWhateverReadsTheInput) {
+  const Plan plan =
+      Plan::compile({.blocks = 4,
+                     .scratch_vectors = 1,
+                     .steps = {send(1, in(0)), send(2, in(3)), send(3, scratch(0)), copy(scratch(1), out(0))},
+                     .in_place = collectives::InPlace::top_of_input,
+                     .input_blocks = 4},
+                    4);
+  EXPECT_EQ(followed(plan, 3), (Steps{0, 1}));
 }
 
 TEST(Plan, AStepThatReadsAndWritesOneRangeDoesNotFollowItself) {

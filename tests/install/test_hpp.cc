@@ -58,6 +58,43 @@ TEST_F(Hpp, KnowsItsPlace) {
   EXPECT_EQ(1, world.size());
 }
 
+// Alone every collective moves its input to its output.
+TEST_F(Hpp, HasEveryCollective) {
+  const std::vector<int> in = {1, 2, 3};
+  const std::vector<std::size_t> counts = {3};
+  const auto moves = [&](const auto &call) {
+    std::vector<int> out(3);
+    call(out);
+    EXPECT_EQ(in, out);
+  };
+  world.barrier();
+  moves([&](auto &out) { world.reduce(in, out); });
+  moves([&](auto &out) { world.reduce_scatter(in, out); });
+  moves([&](auto &out) { world.reduce_scatter(in, out, counts, tutti::Op::max); });
+  moves([&](auto &out) { world.scan(in, out); });
+  moves([&](auto &out) { world.allgather(in, out); });
+  moves([&](auto &out) { world.gather(in, out); });
+  moves([&](auto &out) { world.scatter(in, out); });
+  moves([&](auto &out) { world.alltoall(in, out); });
+  moves([&](auto &out) { world.allgatherv(in, out, counts); });
+  moves([&](auto &out) { world.gatherv(in, out, counts); });
+  moves([&](auto &out) { world.scatterv(in, counts, out); });
+  moves([&](auto &out) { world.alltoallv(in, counts, out, counts); });
+  std::vector<int> before = {7, 8, 9};
+  world.exscan(in, before);
+  EXPECT_EQ((std::vector<int>{7, 8, 9}), before) << "nobody is before rank 0";
+}
+
+TEST_F(Hpp, SizesThatDoNotFitAreErrors) {
+  const std::vector<int> in = {1, 2, 3};
+  std::vector<int> out(2);
+  EXPECT_THROW(world.allgather(in, out), tutti::Error);
+  EXPECT_THROW(world.alltoall(in, out), tutti::Error);
+  EXPECT_THROW(world.scatter(in, out), tutti::Error);
+  EXPECT_THROW(world.gatherv(in, out, std::vector<std::size_t>{3}), tutti::Error);
+  EXPECT_THROW(world.gatherv(in, out, std::vector<std::size_t>{1, 1}), tutti::Error);
+}
+
 TEST_F(Hpp, TakesAnyContiguousRange) {
   const std::vector<float> in = {1, 2, 3};
   std::array<float, 3> out = {};

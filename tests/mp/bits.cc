@@ -43,7 +43,7 @@ void same_everywhere(tutti_comm *world, const char *algorithm, tutti_type type, 
 }  // namespace
 
 int bits(const Arguments &) {
-  for (const char *algorithm : {"direct", "recursive_doubling", "ring", "circulant"}) {
+  for (const char *algorithm : {"direct", "recursive_doubling", "recursive_multiplying", "ring", "circulant"}) {
     setenv("TUTTI_ALGO", (std::string("allreduce:") + algorithm).c_str(), 1);
     tutti_comm *world = nullptr;
     MP_OK(start(&world));

@@ -8,11 +8,12 @@
 #include <type_traits>
 
 #include "rank.h"
+#include "support/collective_model.h"
 
 namespace mp {
 namespace {
 
-constexpr const char *kAllreduce[] = {"", "direct", "recursive_doubling", "ring", "circulant"};
+constexpr const char *kAllreduce[] = {"", "direct", "recursive_doubling", "recursive_multiplying", "ring", "circulant"};
 constexpr const char *kBroadcast[] = {"", "knomial", "scatter_allgather", "chain"};
 constexpr tutti_op kOps[] = {TUTTI_SUM, TUTTI_PROD, TUTTI_MIN, TUTTI_MAX};
 
@@ -135,6 +136,140 @@ void all_broadcasts(tutti_comm *world, const std::string &algorithm) {
   broadcast<std::int64_t>(world, algorithm, TUTTI_INT64, size_of(world) - 1, 300'007);
 }
 
+// --- the others, against the model of tests/support
+// -------------------------------------------------------------------
+
+using tutti::test::Collective;
+using tutti::test::Memory;
+using tutti::test::Problem;
+using tutti::test::Side;
+
+struct Buffers {
+  std::vector<double> in, out;
+};
+
+// The C function of a collective, with what MPI's arguments would be.
+tutti_result call(const Problem &problem, const Side &in_side, const Side &out_side, Buffers &buffers, bool in_place,
+                  tutti_comm *world) {
+  const bool scatters = problem.own_of_input();
+  // What a rank has no use for is null, and so not touched.
+  double *out = buffers.out.empty() ? nullptr : buffers.out.data();
+  const void *in = buffers.in.empty() ? nullptr : buffers.in.data();
+  const bool in_is_out = in_place && !scatters;
+  if (in_is_out) in = TUTTI_IN_PLACE;
+  void *const to = in_place && scatters ? TUTTI_IN_PLACE : out;
+  const bool gaps = problem.has_gaps();
+  const std::size_t *in_displs = gaps ? in_side.begins.data() : nullptr;
+  const std::size_t *out_displs = gaps ? out_side.begins.data() : nullptr;
+  // In place the other side is not looked at.
+  const std::size_t *in_counts = in_is_out ? nullptr : in_side.counts.data();
+  const std::size_t in_count = in_is_out || !in_side.used ? 0 : in_side.counts[0];
+  const std::size_t out_count = !out_side.used || to == TUTTI_IN_PLACE ? 0 : out_side.counts[0];
+  const std::size_t count = problem.count;
+  const int root = problem.root;
+  switch (problem.collective) {
+    case Collective::reduce: return tutti_reduce(in, out, count, TUTTI_DOUBLE, TUTTI_SUM, root, world);
+    case Collective::reduce_scatter_block:
+      return tutti_reduce_scatter_block(in, out, count, TUTTI_DOUBLE, TUTTI_SUM, world);
+    case Collective::reduce_scatter:
+      return tutti_reduce_scatter(in, out, in_side.counts.data(), TUTTI_DOUBLE, TUTTI_SUM, world);
+    case Collective::allgather: return tutti_allgather(in, out, count, TUTTI_DOUBLE, world);
+    case Collective::allgatherv:
+      return tutti_allgatherv(in, in_count, out, out_side.counts.data(), out_displs, TUTTI_DOUBLE, world);
+    case Collective::gather: return tutti_gather(in, out, count, TUTTI_DOUBLE, root, world);
+    case Collective::gatherv:
+      return tutti_gatherv(in, in_count, out, out_side.used ? out_side.counts.data() : nullptr, out_displs,
+                           TUTTI_DOUBLE, root, world);
+    case Collective::scatter: return tutti_scatter(in, to, count, TUTTI_DOUBLE, root, world);
+    case Collective::scatterv:
+      return tutti_scatterv(in, in_side.used ? in_counts : nullptr, in_displs, to, out_count, TUTTI_DOUBLE, root,
+                            world);
+    case Collective::alltoall: return tutti_alltoall(in, out, count, TUTTI_DOUBLE, world);
+    case Collective::alltoallv:
+      return tutti_alltoallv(in, in_counts, in_is_out ? nullptr : in_displs, out, out_side.counts.data(), out_displs,
+                             TUTTI_DOUBLE, world);
+    case Collective::scan: return tutti_scan(in, out, count, TUTTI_DOUBLE, TUTTI_SUM, world);
+    case Collective::exscan: return tutti_exscan(in, out, count, TUTTI_DOUBLE, TUTTI_SUM, world);
+    case Collective::allreduce:
+    case Collective::broadcast:
+    case Collective::barrier: break;
+  }
+  return TUTTI_ERROR_UNSUPPORTED;
+}
+
+void check_model(tutti_comm *world, const std::string &algorithm, Problem problem) {
+  const int rank = rank_of(world);
+  problem.ranks = size_of(world);
+  problem.give = [](int from, std::size_t i) {
+    return static_cast<std::int64_t>((static_cast<std::size_t>(from) * 31 + i * 7) % 1009);
+  };
+  const Memory memory = tutti::test::memory_of(problem, rank);
+  Buffers buffers{{memory.input.begin(), memory.input.end()}, {memory.output.begin(), memory.output.end()}};
+  MP_OK(call(problem, problem.input(rank), problem.output(rank), buffers, memory.in_place, world));
+  const std::string what = "collective " + std::to_string(static_cast<int>(problem.collective)) + ", count " +
+                           std::to_string(problem.count) + ", root " + std::to_string(problem.root) +
+                           (problem.in_place ? ", in place" : "") + (problem.gaps ? ", with gaps" : "");
+  for (std::size_t i = 0; i < buffers.in.size(); ++i)
+    MP_CHECK(buffers.in[i] == static_cast<double>(memory.input_after[i]), place(algorithm, what + ": input", i));
+  for (std::size_t i = 0; i < buffers.out.size(); ++i)
+    MP_CHECK(buffers.out[i] == static_cast<double>(memory.output_after[i]), place(algorithm, what, i));
+}
+
+void all_models(tutti_comm *world, const std::string &algorithm, Collective collective) {
+  const int ranks = size_of(world);
+  for (const std::size_t count :
+       {std::size_t{0}, std::size_t{1}, static_cast<std::size_t>(ranks) + 1, std::size_t{3011}})
+    for (const bool in_place : {false, true})
+      for (const bool gaps : {false, true})
+        for (int root = 0; root < ranks; ++root) {
+          const Problem problem{
+              .collective = collective, .root = root, .count = count, .in_place = in_place, .gaps = gaps};
+          if ((root > 0 && !problem.rooted()) || (gaps && !problem.listed())) continue;
+          check_model(world, algorithm, problem);
+        }
+}
+
+struct Algorithms {
+  Collective collective;
+  const char *name;
+  std::vector<const char *> algorithms;
+};
+const Algorithms kModels[] = {
+    {Collective::reduce, "reduce", {"", "knomial", "knomial_ordered", "scatter_gather", "chain"}},
+    {Collective::reduce_scatter_block, "reduce_scatter_block", {"", "circulant", "ring", "direct"}},
+    {Collective::reduce_scatter, "reduce_scatter", {"", "circulant", "ring", "direct"}},
+    {Collective::allgather, "allgather", {"", "circulant", "ring", "direct"}},
+    {Collective::allgatherv, "allgatherv", {"", "circulant", "ring", "direct"}},
+    {Collective::gather, "gather", {"", "knomial", "direct"}},
+    {Collective::gatherv, "gatherv", {""}},
+    {Collective::scatter, "scatter", {"", "knomial", "direct"}},
+    {Collective::scatterv, "scatterv", {""}},
+    {Collective::alltoall, "alltoall", {"", "bruck", "direct"}},
+    {Collective::alltoallv, "alltoallv", {""}},
+    {Collective::scan, "scan", {""}},
+    {Collective::exscan, "exscan", {""}},
+};
+
+// One world a turn: the first algorithm of each, then the second, ...
+bool one_of_each(std::size_t turn) {
+  std::string wanted;
+  bool more = false;
+  const auto of = [&](const Algorithms &row) { return row.algorithms[std::min(turn, row.algorithms.size() - 1)]; };
+  for (const Algorithms &row : kModels) {
+    more = more || turn + 1 < row.algorithms.size();
+    if (*of(row) != '\0') wanted += (wanted.empty() ? "" : ",") + std::string(row.name) + ":" + of(row);
+  }
+  setenv("TUTTI_ALGO", wanted.c_str(), 1);
+  tutti_comm *world = nullptr;
+  MP_OK(start(&world));
+  for (const Algorithms &row : kModels) {
+    if (turn < row.algorithms.size()) all_models(world, of(row), row.collective);
+    MP_OK(tutti_barrier(world));
+  }
+  MP_OK(tutti_comm_free(&world));
+  return more;
+}
+
 void with_algorithm(const std::string &collective, const std::string &algorithm,
                     void (*body)(tutti_comm *, const std::string &)) {
   setenv("TUTTI_ALGO", algorithm.empty() ? "" : (collective + ":" + algorithm).c_str(), 1);
@@ -149,6 +284,8 @@ void with_algorithm(const std::string &collective, const std::string &algorithm,
 int collectives(const Arguments &) {
   for (const char *algorithm : kAllreduce) with_algorithm("allreduce", algorithm, all_allreduces);
   for (const char *algorithm : kBroadcast) with_algorithm("broadcast", algorithm, all_broadcasts);
+  for (std::size_t turn = 0; one_of_each(turn); ++turn) {
+  }
   return 0;
 }
 

@@ -45,6 +45,17 @@ def case_right():
             expect(done.stderr == "", "stderr is empty where it is no terminal")
 
 
+def case_every_collective():
+    for collective in ("barrier", "reduce", "reduce_scatter_block", "reduce_scatter", "allgather", "allgatherv", "gather",
+                       "gatherv", "scatter", "scatterv", "alltoall", "alltoallv", "scan", "exscan"):
+        places = [[]] if collective in ("barrier", "gather", "gatherv", "scatter", "scatterv") else [[], ["--in-place"]]
+        for words in places:
+            done = run(3, collective, *words, "-r", "1", "-b", "8", "-e", "64K", "-f", "128", "-n", "8", "--vs", "mpi")
+            expect(done.returncode == 0, "right results give status 0")
+            expect(all(row[10] == "0" for row in rows(done)), "no value is wrong")
+            expect(len(rows(done)) == (1 if collective == "barrier" else 2), "a row for each size")
+
+
 def case_table():
     done = run(2, "allreduce", "-b", "8", "-e", "32", "--vs", "mpi")
     head = [line.lstrip("#").split() for line in done.stdout.splitlines() if line.startswith("#") and "busbw" in line][0]

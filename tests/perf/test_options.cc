@@ -44,6 +44,13 @@ TEST(Options, DefaultsAreThoseOfTheHelp) {
   EXPECT_EQ(22u, all.sizes.size());
 }
 
+TEST(Options, OnlyWhatHasAPlaceForItIsMeasuredInPlace) {
+  EXPECT_TRUE(options({"alltoall", "--in-place"}).in_place);
+  EXPECT_TRUE(options({"broadcast"}).in_place) << "has one buffer";
+  EXPECT_NE(std::string::npos, complaint({"gather", "--in-place"}).find("--in-place: a gather has nothing in place"));
+  EXPECT_EQ((Sizes{0}), options({"barrier", "-e", "1M"}).sizes) << "there is one size of nothing";
+}
+
 TEST(Options, ShortAndLongFormsMeanTheSame) {
   for (const Options &all :
        {options({"broadcast", "-b", "1K", "-e", "4K", "-f", "4", "-n", "9", "-w", "3", "-c", "0", "-d", "int64", "-o",
@@ -86,7 +93,8 @@ TEST(Options, TheLargestSizesDoNotOverflow) {
 }
 
 TEST(Options, WhatDoesNotExistIsNamedWithWhatDoes) {
-  EXPECT_EQ("tutti-perf: there is no collective 'reduce': it takes allreduce, broadcast", complaint({"reduce"}));
+  EXPECT_EQ("tutti-perf: there is no collective 'reduction': it takes " + names_of(collectives()),
+            complaint({"reduction"}));
   EXPECT_NE(std::string::npos, complaint({"allreduce", "-d", "half"}).find("int8, uint8"));
   EXPECT_NE(std::string::npos, complaint({"allreduce", "-o", "mean"}).find("sum, prod, min, max"));
   EXPECT_NE(std::string::npos, complaint({"allreduce", "-d", "bool"}).find("which takes land, lor, lxor, user"));

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <limits>
 
 #include "support/thread_ranks.h"
 #include "tutti-perf/made_operator.h"
@@ -128,6 +130,70 @@ TEST(Pattern, OnlyTheRootContributesToABroadcast) {
   EXPECT_EQ(0u, at_root.wrong(root.data(), kCount, 3));
   EXPECT_EQ(kCount, elsewhere.wrong(other.data(), kCount, 3)) << "a broadcast that does nothing must show";
   EXPECT_EQ(0u, elsewhere.wrong(root.data(), kCount, 3));
+}
+
+// What all ranks of a collective put in and take out, moved by hand: right as it is, wrong after a swap.
+void blocks_are_told_apart(Outcome outcome,
+                           const std::function<std::pair<int, std::size_t>(int rank, int block)> &from) {
+  constexpr int kRanks = 3, kRoot = 1;
+  constexpr std::size_t kEach = 5000;
+  const ElementType &type = *find_row(element_types(), "int32");
+  const Operator &sum = *find_row(operators(), "sum");
+  std::vector<std::vector<std::int32_t>> in(kRanks);
+  std::vector<Pattern> patterns;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    patterns.emplace_back(outcome, type, sum, kRanks, rank, kRoot);
+    in[static_cast<std::size_t>(rank)].resize(patterns.back().inputs(kEach));
+    patterns.back().fill(in[static_cast<std::size_t>(rank)].data(), kEach, 9);
+  }
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const Pattern &pattern = patterns[static_cast<std::size_t>(rank)];
+    std::vector<std::int32_t> out(pattern.outputs(kEach));
+    pattern.poison(out.data(), kEach, 9);
+    EXPECT_EQ(out.size(), pattern.wrong(out.data(), kEach, 9)) << "poison is wrong everywhere";
+    for (std::size_t block = 0; block < out.size() / kEach; ++block) {
+      const auto [source, first] = from(rank, static_cast<int>(block));
+      const std::vector<std::int32_t> &given = in[static_cast<std::size_t>(source)];
+      std::copy_n(given.begin() + static_cast<std::ptrdiff_t>(first * kEach), kEach,
+                  out.begin() + static_cast<std::ptrdiff_t>(block * kEach));
+    }
+    EXPECT_EQ(0u, pattern.wrong(out.data(), kEach, 9)) << "rank " << rank;
+    if (out.size() < 2 * kEach) continue;
+    std::rotate(out.begin(), out.begin() + kEach, out.end());
+    EXPECT_GT(pattern.wrong(out.data(), kEach, 9), out.size() / 2) << "blocks in each other's places";
+  }
+}
+
+TEST(Pattern, KnowsWhichBlockOfWhichRankBelongsWhere) {
+  using Origin = std::pair<int, std::size_t>;
+  const auto at = [](int rank) { return static_cast<std::size_t>(rank); };
+  blocks_are_told_apart(Outcome::blocks, [](int, int block) { return Origin{block, 0}; });
+  blocks_are_told_apart(Outcome::root_blocks, [](int, int block) { return Origin{block, 0}; });
+  blocks_are_told_apart(Outcome::root_block, [&](int rank, int) { return Origin{1, at(rank)}; });
+  blocks_are_told_apart(Outcome::exchange, [&](int rank, int block) { return Origin{block, at(rank)}; });
+}
+
+TEST(Pattern, PrefixesAndBlocksOfReductionsAreExact) {
+  const ElementType &type = *find_row(element_types(), "int64");
+  const Operator &sum = *find_row(operators(), "sum");
+  constexpr std::size_t kEach = 6000;
+  std::vector<std::int64_t> running(3 * kEach), mine(3 * kEach);
+  for (int rank = 0; rank < 3; ++rank) {
+    const Pattern before(Outcome::prefix_before, type, sum, 3, rank, 0), upto(Outcome::prefix, type, sum, 3, rank, 0);
+    const Pattern blocks(Outcome::reduced_block, type, sum, 3, rank, 0);
+    EXPECT_EQ(0u, before.wrong(running.data(), kEach, 4)) << "rank 0 has nothing to check";
+    blocks.fill(mine.data(), kEach, 4);
+    // Unsigned, where overflow wraps.
+    for (std::size_t i = 0; i < mine.size(); ++i)
+      running[i] =
+          static_cast<std::int64_t>(static_cast<std::uint64_t>(running[i]) + static_cast<std::uint64_t>(mine[i]));
+    EXPECT_EQ(0u, upto.wrong(running.data(), kEach, 4)) << "rank " << rank;
+  }
+  for (int rank = 0; rank < 3; ++rank) {
+    const Pattern blocks(Outcome::reduced_block, type, sum, 3, rank, 0);
+    EXPECT_EQ(0u, blocks.wrong(running.data() + static_cast<std::size_t>(rank) * kEach, kEach, 4)) << "rank " << rank;
+    EXPECT_EQ(kEach, blocks.wrong(running.data() + static_cast<std::size_t>((rank + 1) % 3) * kEach, kEach, 4));
+  }
 }
 
 }  // namespace

@@ -6,6 +6,9 @@
 #include "reduce/kernels.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstdlib>
 
 #include "reduce/targets.h"
 #include "support/operator_oracle.h"
@@ -58,6 +61,26 @@ Bytes operands(const Case &which, std::size_t count, Random &random) {
   return all;
 }
 
+// Memory with pages around it that nobody may read.
+class GuardedPages {
+ public:
+  GuardedPages() {
+    void *all = ::mmap(nullptr, 4 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memory_ = static_cast<std::uint8_t *>(all);
+    const bool made = all != MAP_FAILED && ::mprotect(memory_ + kPage, 2 * kPage, PROT_READ | PROT_WRITE) == 0;
+    if (!made) std::abort();
+  }
+  ~GuardedPages() { ::munmap(memory_, 4 * kPage); }
+  GuardedPages(const GuardedPages &) = delete;
+  GuardedPages &operator=(const GuardedPages &) = delete;
+  std::uint8_t *begin() const { return memory_ + kPage; }
+  std::uint8_t *end() const { return begin() + 2 * kPage; }
+
+ private:
+  static constexpr std::size_t kPage = 4096;  // twice that is more than the longest operand has
+  std::uint8_t *memory_;
+};
+
 template <class Check>
 void on_each_target(const Check &check) {
   for (const std::int64_t target : runnable_targets()) {
@@ -78,7 +101,7 @@ testing::AssertionResult same(const Case &which, const Bytes &found, const Bytes
 
 class Kernels : public testing::TestWithParam<Case> {};
 
-TEST_P(Kernels, FollowTheRulesForAllPairsOfSpecialValues) {
+TEST_P(Kernels, case_52_FollowTheRulesForAllPairsOfSpecialValues) {
   const Case which = GetParam();
   Bytes left, right;
   test::with_type(which.type, [&]<class T>(T) {
@@ -105,7 +128,7 @@ TEST_P(Kernels, FollowTheRulesForAllPairsOfSpecialValues) {
 }
 
 // Operands at every offset, each written once; what a kernel must give is the beginning of one expected vector.
-TEST_P(Kernels, ServeEveryOffsetWithEveryLength) {
+TEST_P(Kernels, case_52_ServeEveryOffsetWithEveryLength) {
   const Case which = GetParam();
   Random random(1);
   const Bytes left = operands(which, kLongest, random), right = operands(which, kLongest, random);
@@ -159,6 +182,21 @@ TEST_P(Kernels, MayWriteOverTheirOperands) {
       fill(left);
       kernel(to, to, to, length);
       ASSERT_TRUE(holds(twice)) << length << " elements, all three are one";
+    }
+  });
+}
+
+// Operands that end where their memory does, and that begin where it does.
+TEST_P(Kernels, ReadNothingBesideTheirOperands) {
+  const Case which = GetParam();
+  const GuardedPages left, right;
+  on_each_target([&] {
+    const Kernel kernel = which.kernel();
+    Bytes out(kLongest * which.bytes());
+    for (std::size_t length = 0; length <= kLongest; ++length) {
+      const std::size_t bytes = length * which.bytes();
+      kernel(out.data(), left.end() - bytes, right.end() - bytes, length);
+      kernel(out.data(), left.begin(), right.begin(), length);
     }
   });
 }

@@ -103,8 +103,8 @@ TEST(Avg, OfInfinitiesAndNansIsWhatItShouldBe) {
   EXPECT_TRUE(std::isnan(mean[2]));
 }
 
-// Case 51: fp16, 8 ranks x 60000: the sum overflows, the mean does not.
-TEST(Avg, Case51OfFloat16DoesNotOverflow) {
+// 8 ranks x 60000: the sum overflows, the mean does not.
+TEST(Avg, case_51_OfFloat16DoesNotOverflow) {
   EXPECT_EQ(reduce_all<test::Float16>({Type::float16, Op::avg}, same_everywhere(8, half(60000)))[0].bits,
             half(60000).bits);
   EXPECT_EQ(reduce_all<test::Float16>({Type::float16, Op::avg}, same_everywhere(8, half(std::ldexp(3, -24))))[0].bits,
@@ -156,8 +156,8 @@ TEST(Avg, OfIntegersIsThatOfTheExactSumTowardsZero) {
   check_integers<std::uint64_t>(Type::uint64);
 }
 
-// Case 51: 16 ranks, bfloat16, one rank holds 256 and the others 1. 271 lies between 270 and 272, which is even.
-TEST(Sum, Case51OfBfloat16ThatTravelsAsFloatIsRoundedOnceWhoeverHoldsTheLargeOne) {
+// 16 ranks, bfloat16, one rank holds 256 and the others 1. 271 lies between 270 and 272, which is even.
+TEST(Sum, case_51_OfBfloat16ThatTravelsAsFloatIsRoundedOnceWhoeverHoldsTheLargeOne) {
   for (std::size_t holder = 0; holder < 16; ++holder)
     for (std::size_t first : {std::size_t{0}, std::size_t{5}}) {
       auto inputs = same_everywhere(16, bf(1));

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "collectives/form.h"
+
 namespace tutti::test {
 namespace {
 
@@ -16,7 +18,8 @@ int draw_ranks(Random &random) {
 
 std::string draw_algorithms(Random &random, int ranks) {
   std::string text;
-  for (const Collective collective : {Collective::allreduce, Collective::broadcast}) {
+  for (int number = 0; number < collectives::kCollectives; ++number) {
+    const auto collective = static_cast<Collective>(number);
     std::vector<const collectives::Algorithm *> fitting;
     for (const collectives::Algorithm &algorithm : collectives::algorithms())
       if (algorithm.collective == collective && algorithm.supports({.collective = collective, .ranks = ranks}))
@@ -70,16 +73,30 @@ std::size_t draw_count(Random &random, const Config &config, int ranks, std::siz
   }
 }
 
-comm::Shape draw_call(Random &random, const Config &config, int ranks) {
-  comm::Shape shape;
-  shape.collective = random.one_in(3) ? Collective::broadcast : Collective::allreduce;
-  shape.type = random.one_of({reduce::Type::uint8, reduce::Type::int32, reduce::Type::int64, reduce::Type::float64});
-  shape.op = random.one_of({reduce::Op::sum, reduce::Op::sum, reduce::Op::max, reduce::Op::min});
-  const bool broadcast = shape.collective == Collective::broadcast;
-  if (broadcast) shape.root = static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(ranks)));
-  shape.in_place = broadcast || random.one_in(2);
-  shape.count = draw_count(random, config, ranks, reduce::type_bytes(static_cast<std::int32_t>(shape.type)));
-  return shape;
+ModelShape draw_call(Random &random, const Config &config, int ranks) {
+  ModelShape call;
+  Problem &problem = call.problem;
+  // As often one of the two that everybody calls as one of the others.
+  if (random.one_in(2)) problem.collective = random.one_in(3) ? Collective::broadcast : Collective::allreduce;
+  else problem.collective = static_cast<Collective>(random.below(collectives::kCollectives));
+  problem.ranks = ranks;
+  call.type = random.one_of({reduce::Type::uint8, reduce::Type::int32, reduce::Type::int64, reduce::Type::float64});
+  call.op = random.one_of({reduce::Op::sum, reduce::Op::sum, reduce::Op::max, reduce::Op::min});
+  const collectives::Form &form = collectives::form_of(problem.collective);
+  if (form.rooted) problem.root = static_cast<int>(random.below(static_cast<std::uint64_t>(ranks)));
+  problem.in_place = random.one_in(2);
+  problem.gaps = random.one_in(2);
+  problem.count = draw_count(random, config, ranks, reduce::type_bytes(static_cast<std::int32_t>(call.type)));
+  // Blocks for each rank: about as much in all.
+  if (form.partition != collectives::Partition::even)
+    problem.count = (problem.count + 1) / static_cast<std::size_t>(ranks);
+  if (problem.collective == Collective::barrier) {
+    call.type = reduce::Type::uint8;
+    call.op = reduce::Op::max;
+    problem.count = 1;
+    problem.in_place = false;
+  }
+  return call;
 }
 
 }  // namespace
@@ -100,7 +117,7 @@ Scenario draw_scenario(std::uint64_t seed) {
   const std::uint64_t communicators = random.one_in(4) ? 2 : 1;
   for (std::uint64_t c = 0; c < communicators; ++c) {
     const std::int64_t calls = random.between(1, scenario.ranks <= 8 ? 6 : 2);
-    std::vector<comm::Shape> script;
+    std::vector<ModelShape> script;
     for (std::int64_t i = 0; i < calls; ++i) {
       // A repeat runs ahead on what the first one left behind.
       if (!script.empty() && random.one_in(3)) script.push_back(script.back());
@@ -119,8 +136,10 @@ std::string Scenario::text() const {
       away ? "away between calls" : "polling between calls", caps[0].max_inline, caps[0].max_qp_wr, caps[0].max_srq_wr,
       caps[0].max_cqe, caps[0].ports[0].mtu);
   for (std::size_t c = 0; c < calls.size(); ++c)
-    for (const comm::Shape &call : calls[c])
-      all += fmt::format("\n  communicator {}: {}{}", c, comm::describe(call), call.in_place ? ", in place" : "");
+    for (const ModelShape &call : calls[c])
+      all += fmt::format("\n  communicator {}: {}{}", c,
+                         comm::describe(ModelCall::shape(call.problem, call.type, call.op)),
+                         call.problem.in_place ? ", in place" : "");
   return all;
 }
 

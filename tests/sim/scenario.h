@@ -7,11 +7,18 @@
 #include <string>
 #include <vector>
 
-#include "comm/call.h"
+#include "support/collective_call.h"
 #include "support/random.h"
 #include "support/world_of_threads.h"
 
 namespace tutti::test {
+
+// A call as all ranks make it.
+struct ModelShape {
+  Problem problem;  // without values
+  reduce::Type type = reduce::Type::uint8;
+  reduce::Op op = reduce::Op::sum;
+};
 
 struct Scenario {
   std::uint64_t seed = 0;
@@ -19,7 +26,7 @@ struct Scenario {
   Config config;
   std::vector<softdev::Caps> caps;  // by rank
   // By communicator: the calls that every rank makes on it, in this order.
-  std::vector<std::vector<comm::Shape>> calls;
+  std::vector<std::vector<ModelShape>> calls;
   // A rank outside a call computes: it does not poll until its next call begins (after its last: until all are done).
   bool away = false;
   std::vector<std::uint32_t> speed;  // by rank: how often it has its turn

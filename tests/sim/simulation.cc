@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
 
 namespace tutti::test {
 namespace {
@@ -13,8 +14,6 @@ using collectives::Collective;
 // Turns in which nothing happens at all before a run counts as hung. A poll sees a waiting message with probability
 // 3/4, and the device looks after its sends at every 16th poll: each rank gets its turn thousands of times.
 constexpr std::uint64_t kIdleTurnsPerRank = 4000;
-constexpr std::size_t kGuardBytes = 64;
-constexpr auto kGuard = static_cast<std::byte>(0xa5);
 
 std::int64_t small_value(int rank, std::uint32_t call, std::size_t i) {
   Random random(i * 0x10001 + static_cast<std::uint64_t>(rank) * 7919 + call * 104729ull);
@@ -40,52 +39,22 @@ void put(std::byte *to, reduce::Type type, std::int64_t value) {
   }
 }
 
-std::vector<std::byte> contribution(const comm::Shape &shape, int rank, std::uint32_t call) {
-  const std::size_t width = reduce::type_bytes(static_cast<std::int32_t>(shape.type));
-  std::vector<std::byte> bytes(shape.count * width);
-  for (std::size_t i = 0; i < shape.count; ++i) put(bytes.data() + i * width, shape.type, small_value(rank, call, i));
-  return bytes;
+// The problem of a call with the values that its ranks put in; what comes out depends on the type where sums wrap.
+Problem with_values(const ModelShape &shape, std::uint32_t call) {
+  Problem problem = shape.problem;
+  problem.give = [call](int rank, std::size_t i) { return small_value(rank, call, i); };
+  problem.combine = [op = shape.op](std::int64_t a, std::int64_t b) { return combine(op, a, b); };
+  if (shape.problem.collective == Collective::barrier) problem.give = [](int, std::size_t) { return std::int64_t{1}; };
+  return problem;
 }
-
-std::vector<std::byte> expectation(const comm::Shape &shape, int ranks, std::uint32_t call) {
-  if (shape.collective == Collective::broadcast) return contribution(shape, shape.root, call);
-  const std::size_t width = reduce::type_bytes(static_cast<std::int32_t>(shape.type));
-  std::vector<std::byte> bytes(shape.count * width);
-  for (std::size_t i = 0; i < shape.count; ++i) {
-    std::int64_t value = small_value(0, call, i);
-    for (int rank = 1; rank < ranks; ++rank) {
-      value = combine(shape.op, value, small_value(rank, call, i));
-      if (shape.type == reduce::Type::uint8) value &= 0xff;
-    }
-    put(bytes.data() + i * width, shape.type, value);
-  }
-  return bytes;
-}
-
-// A buffer between guards.
-class Guarded {
- public:
-  void reset(std::size_t bytes) { memory_.assign(bytes + 2 * kGuardBytes, kGuard); }
-  std::byte *data() { return memory_.data() + kGuardBytes; }
-  std::size_t size() const { return memory_.size() - 2 * kGuardBytes; }
-  bool intact() const {
-    const auto is_guard = [](std::byte b) { return b == kGuard; };
-    return std::all_of(memory_.begin(), memory_.begin() + kGuardBytes, is_guard) &&
-           std::all_of(memory_.end() - kGuardBytes, memory_.end(), is_guard);
-  }
-
- private:
-  std::vector<std::byte> memory_;
-};
 
 // One rank's place in the script of one communicator.
 struct Track {
   comm::Communicator *communicator = nullptr;
-  const std::vector<comm::Shape> *script = nullptr;
+  const std::vector<ModelShape> *script = nullptr;
   std::size_t next = 0;  // the call that runs, or is the next to begin
   const exec::Execution *running = nullptr;
-  Guarded input, output;
-  std::vector<std::byte> given;
+  std::optional<ModelCall> call;
   bool over() const { return next == script->size(); }
 };
 
@@ -106,7 +75,6 @@ class Simulation {
   explicit Simulation(const Scenario &scenario) : scenario_(scenario), random_(scenario.seed ^ 0x5349'4d55'4c41'5445) {}
 
   Outcome run() {
-    expect_results();
     if (const Result<> up = bring_up_all(); !up) problem("bring-up: " + up.error().text);
     while (outcome_.problem.empty() && !all_over()) turn();
     if (outcome_.problem.empty()) settle();
@@ -120,14 +88,6 @@ class Simulation {
   }
   void trace(std::uint64_t value) { outcome_.trace = (outcome_.trace ^ value) * 0x100000001b3ull + (value >> 32); }
   bool all_over() const { return std::ranges::all_of(actors_, &Actor::over); }
-
-  void expect_results() {
-    for (const auto &script : scenario_.calls) {
-      expected_.emplace_back();
-      for (std::uint32_t i = 0; i < script.size(); ++i)
-        expected_.back().push_back(expectation(script[i], scenario_.ranks, i));
-    }
-  }
 
   Result<> bring_up_all() {
     TUTTI_TRY(ranks_, bring_up(scenario_.ranks, [&](int rank) {
@@ -211,17 +171,11 @@ class Simulation {
   }
 
   void begin(Actor &actor, Track &track, std::size_t communicator) {
-    comm::Call call = {.shape = (*track.script)[track.next]};
-    track.given = contribution(call.shape, actor.rank->rank(), static_cast<std::uint32_t>(track.next));
-    track.output.reset(track.given.size());
-    const bool has_input = call.shape.collective == Collective::allreduce || call.shape.root == actor.rank->rank();
-    Guarded &source = call.shape.in_place ? track.output : track.input;
-    source.reset(track.given.size());
-    if (has_input && !track.given.empty()) std::memcpy(source.data(), track.given.data(), track.given.size());
-    call.input = source.data();
-    call.output = track.output.data();
+    const ModelShape &shape = (*track.script)[track.next];
+    track.call.emplace(with_values(shape, static_cast<std::uint32_t>(track.next)), actor.rank->rank(), shape.type,
+                       shape.op, put);
     trace(communicator << 8 | track.next);
-    Result<exec::Execution *> started = track.communicator->start(call);
+    Result<exec::Execution *> started = track.communicator->start(track.call->call());
     if (!started) return problem("start: " + started.error().text);
     track.running = *started;
   }
@@ -229,21 +183,10 @@ class Simulation {
   void end(Actor &actor, Track &track, std::size_t communicator) {
     track.communicator->finish();
     track.running = nullptr;
-    const comm::Shape &shape = (*track.script)[track.next];
-    const std::vector<std::byte> &expected = expected_[communicator][track.next];
-    const std::string call = fmt::format("rank {}, communicator {}, call {} ({})", actor.rank->rank(), communicator,
-                                         track.next, comm::describe(shape));
-    if (!expected.empty() && std::memcmp(track.output.data(), expected.data(), expected.size()) != 0) {
-      std::size_t at = 0;
-      while (track.output.data()[at] == expected[at]) ++at;
-      problem(fmt::format("wrong data at byte {}: {}", at, call));
-    }
-    if (!track.output.intact()) problem("wrote outside of the output: " + call);
-    if (!shape.in_place) {
-      if (!track.input.intact()) problem("wrote outside of the input: " + call);
-      if (!track.given.empty() && std::memcmp(track.input.data(), track.given.data(), track.given.size()) != 0)
-        problem("wrote to the input: " + call);
-    }
+    const ModelShape &shape = (*track.script)[track.next];
+    if (const std::string flaw = track.call->flaw(); !flaw.empty())
+      problem(fmt::format("rank {}, communicator {}, call {} ({}): {}", actor.rank->rank(), communicator, track.next,
+                          comm::describe(ModelCall::shape(shape.problem, shape.type, shape.op)), flaw));
     ++track.next;
   }
 
@@ -316,7 +259,6 @@ class Simulation {
   Random random_;
   Outcome outcome_;
   std::int64_t now_ns_ = 1;
-  std::vector<std::vector<std::vector<std::byte>>> expected_;  // by communicator and call
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::vector<Actor> actors_;
   std::uint64_t total_speed_ = 0;

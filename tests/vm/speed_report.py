@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """speed_report.py FOLDER JSON ROUNDS: the figures that the scenario `speed` left in FOLDER, as ratios beside their targets.
+speed_report.py --has-figures FILE: whether perftest printed figures there.
 
 Prints a table and writes JSON. Fails where a figure is missing or a result was wrong, never for how fast something was.
 """
 import json
+import math
 import pathlib
 import re
 import statistics
@@ -21,20 +23,34 @@ def tutti(folder, collective, size, round_number):
     return row["time_us"]
 
 
+def figures(path):
+    """The columns of perftest's one line of figures: size, iterations, then numbers; None where there is no such line."""
+    rows = [line.split() for line in path.read_text().splitlines() if re.match(r"\s*\d+\s+\d+\s+\S+\s+\S+", line)]
+    try:
+        (row,) = [[float(column) for column in row] for row in rows]
+    except ValueError:
+        return None
+    return row if all(map(math.isfinite, row)) else None
+
+
 def perftest(folder, name, column):
-    """A figure of the one line that begins with the size."""
-    lines = [line.split() for line in (folder / f"{name}.txt").read_text().splitlines()]
-    (row,) = [line for line in lines if len(line) > column and re.fullmatch(r"\d+", line[0]) and "." in line[-1]]
-    return float(row[column])
+    row = figures(folder / f"{name}.txt")
+    if row is None or len(row) <= column:
+        raise ValueError(f"{name}: no figures in what perftest printed")
+    return row[column]
 
 
 def bare(folder, size, round_number):
     return statistics.median(map(float, (folder / f"bare.{size}.{round_number}.txt").read_text().split()))
 
 
+def rounds():
+    return range(1, int(sys.argv[3]) + 1)
+
+
 def over_rounds(figure):
     """The median over the rounds, of figures or of ratios taken within a round."""
-    return statistics.median(figure(round_number) for round_number in range(1, int(sys.argv[3]) + 1))
+    return statistics.median(figure(round_number) for round_number in rounds())
 
 
 def versus_limits(folder):
@@ -68,8 +84,12 @@ def device_alone_us(folder, collective, size):
     """What the device needs by itself for a message of that many bytes, or for an exchange of two: start-up and bytes."""
     if collective == "allreduce":
         return over_rounds(lambda r: bare(folder, 8, r) + 2 * size / (perftest(folder, f"write_both.{r}", 3) * 1.048576))
-    return over_rounds(lambda r: 1 / perftest(folder, f"send_bw.{r}", 4) + size /
-                       (perftest(folder, f"write_bw.{r}", 3) * 1.048576))
+    # A round that a slow host stretched has a rate of 0 in perftest's digits.
+    rates = [rate for r in rounds() if (rate := perftest(folder, f"send_bw.{r}", 4)) > 0]
+    if not rates:
+        raise ValueError("ib_send_bw tells no message rate")
+    return 1 / statistics.median(rates) + over_rounds(
+        lambda r: size / (perftest(folder, f"write_bw.{r}", 3) * 1.048576))
 
 
 def versus_mpi(folder):
@@ -89,6 +109,8 @@ def reached(row):
 
 
 def main():
+    if sys.argv[1] == "--has-figures":
+        sys.exit(0 if figures(pathlib.Path(sys.argv[2])) else 1)
     folder, target = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     rows = [*versus_limits(folder), *versus_mpi(folder)]
     print(f"{'':48} {'ours':>10} {'beside':>10}       {'ratio':>6}  {'target':8}")

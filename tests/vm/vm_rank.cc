@@ -19,7 +19,6 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <set>
 #include <sstream>
 #include <string>
@@ -124,13 +123,17 @@ Placement placement() {
   std::ifstream maps("/proc/self/numa_maps");
   for (std::string line; std::getline(maps, line);) {
     // "7f00 prefer (many):1 anon=8 N1=8 kernelpagesize_kB=4"; "default" where pages are placed by first touch.
-    std::smatch policy;
-    if (!std::regex_search(line, policy, std::regex(R"(^(\S+) (?:bind|prefer|prefer \(many\)):(\d+) )"))) continue;
-    placement.bytes += sizes[policy[1]];
-    std::istringstream words(policy.suffix());
-    for (std::string word; words >> word;)
-      if (int node = 0; std::sscanf(word.c_str(), "N%d=", &node) == 1)
-        placement.asked_got.emplace(std::stoi(policy[2]), node);
+    std::istringstream words(line);
+    std::string start, word;
+    int asked = -1, node = -1;
+    words >> start;
+    while (words >> word) {
+      if (word == "prefer") continue;  // "(many):1" comes next
+      if (std::sscanf(word.c_str(), "bind:%d", &asked) == 1 || std::sscanf(word.c_str(), "prefer:%d", &asked) == 1 ||
+          std::sscanf(word.c_str(), "(many):%d", &asked) == 1)
+        placement.bytes += sizes[start];
+      else if (asked >= 0 && std::sscanf(word.c_str(), "N%d=", &node) == 1) placement.asked_got.emplace(asked, node);
+    }
   }
   return placement;
 }

@@ -15,12 +15,13 @@ std::size_t stride_of(std::size_t bytes) { return (bytes + kCacheLine - 1) / kCa
 
 }  // namespace
 
-Buffers::Buffers(const Options &options, const Pattern &pattern, std::size_t bytes, std::size_t slots)
+Buffers::Buffers(const Options &options, const Pattern &pattern, int ranks, std::size_t bytes, std::size_t slots)
     : options_(options),
       pattern_(pattern),
       count_(bytes / options.type->bytes),
       slots_(slots),
-      stride_(stride_of(bytes)) {
+      // Every rank has room for the whole: what it does not need is never touched.
+      stride_(stride_of(bytes * static_cast<std::size_t>(options.collective->blocks(ranks)))) {
   const auto allocate = [&] {
     const std::size_t size = stride_ * slots_;
     auto *memory = static_cast<std::byte *>(::operator new (size, std::align_val_t{kAlignment}));
@@ -29,6 +30,11 @@ Buffers::Buffers(const Options &options, const Pattern &pattern, std::size_t byt
   };
   out_.reset(allocate());
   if (!options.in_place) in_.reset(allocate());
+  for (int rank = 0; rank < ranks; ++rank) {
+    counts_.push_back(count_);
+    mpi_counts_.push_back(static_cast<int>(count_));
+    mpi_displs_.push_back(static_cast<int>(count_) * rank);
+  }
 }
 
 Call Buffers::call(std::size_t slot) const {
@@ -37,15 +43,22 @@ Call Buffers::call(std::size_t slot) const {
           .count = count_,
           .type = options_.type,
           .op = options_.op,
-          .root = options_.root};
+          .root = options_.root,
+          .in_place = options_.in_place,
+          .counts = counts_.data(),
+          .mpi_counts = mpi_counts_.data(),
+          .mpi_displs = mpi_displs_.data()};
 }
 
 void Buffers::fill(std::size_t slots) {
   salt_ += slots_;
   for (std::size_t slot = 0; slot < slots; ++slot) {
     const Call one = call(slot);
-    if (one.in != one.out) pattern_.poison(one.out, count_, salt_ + slot);
-    pattern_.fill(one.in, count_, salt_ + slot);
+    // In place, what is not input is poisoned all the same.
+    pattern_.poison(one.out, count_, salt_ + slot);
+    auto *in = static_cast<std::byte *>(one.in);
+    if (one.in_place) in += pattern_.own_place(count_) * options_.type->bytes;
+    pattern_.fill(in, count_, salt_ + slot);
   }
 }
 

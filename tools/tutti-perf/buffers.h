@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "tutti-perf/options.h"
 #include "tutti-perf/pattern.h"
@@ -16,7 +17,7 @@ namespace tutti::perf {
 
 class Buffers {
  public:
-  Buffers(const Options &options, const Pattern &pattern, std::size_t bytes, std::size_t slots);
+  Buffers(const Options &options, const Pattern &pattern, int ranks, std::size_t bytes, std::size_t slots);
 
   std::size_t slots() const { return slots_; }
   Call call(std::size_t slot) const;
@@ -39,6 +40,8 @@ class Buffers {
   const Pattern &pattern_;
   std::size_t count_, slots_, stride_;
   std::uint64_t salt_ = 0;
+  std::vector<std::size_t> counts_;  // by rank, and so below
+  std::vector<int> mpi_counts_, mpi_displs_;
   std::unique_ptr<std::byte, Free> in_, out_;
 };
 

@@ -38,7 +38,8 @@ std::optional<std::string> objection(const Job &job, const Options &options) {
     return fmt::format("-r {}: there are {} ranks, so it takes 0 to {}", options.root, job.ranks(), job.ranks() - 1);
   if (options.versus_mpi && !job.has_mpi())
     return "--vs mpi needs MPI's ranks: start tutti-perf with mpirun instead of tutti-run";
-  if (options.versus_mpi && options.sizes.back() / options.type->bytes > INT32_MAX)
+  const auto blocks = static_cast<std::size_t>(options.collective->blocks(job.ranks()));
+  if (options.versus_mpi && options.sizes.back() / options.type->bytes > INT32_MAX / blocks)
     return fmt::format("--vs mpi: MPI counts elements up to {}, {} bytes are more", INT32_MAX, options.sizes.back());
   if (options.versus_mpi && options.type->mpi == MPI_DATATYPE_NULL)
     return fmt::format("--vs mpi: MPI has no {}", options.type->name);

@@ -92,9 +92,12 @@ std::optional<Goodbye> understand(const Typed &typed, Options &options) {
   options.op = find_row(operators(), typed.op);
   if (options.op == nullptr)
     return usage(fmt::format("there is no operator '{}': -o takes {}", typed.op, names_of(operators())));
-  if (options.collective->outcome == Outcome::reduction && !takes(*options.type, *options.op))
+  if (options.collective->reduces && !takes(*options.type, *options.op))
     return usage(fmt::format("-o {} is not defined for -d {}, which takes {}", options.op->name, options.type->name,
                              operators_of(*options.type)));
+  if (!options.collective->takes(*options.op))
+    return usage(fmt::format("-o {} is not defined for a {}: it is a mean over all ranks", options.op->name,
+                             options.collective->name));
   if (typed.check != 0 && typed.check != 1) return usage(fmt::format("-c {}: it takes 0 or 1", typed.check));
   if (typed.iterations < 0 || typed.warm_up < 0) return usage("-n and -w take numbers from 0 up");
   for (const std::string &versus : typed.versus) {
@@ -105,7 +108,14 @@ std::optional<Goodbye> understand(const Typed &typed, Options &options) {
   options.check = typed.check == 1;
   options.iterations = static_cast<std::size_t>(typed.iterations);
   options.warm_up = static_cast<std::size_t>(typed.warm_up);
-  options.in_place = options.in_place || options.collective->one_buffer;
+  using Places = Collective::Places;
+  if (options.in_place && options.collective->places == Places::two)
+    return usage(fmt::format("--in-place: a {} has nothing in place that all ranks could measure", typed.collective));
+  options.in_place = options.in_place || options.collective->places == Places::one;
+  if (options.collective->outcome == Outcome::nothing) {
+    options.sizes = {0};
+    return std::nullopt;
+  }
   return understand_sizes(typed, options);
 }
 

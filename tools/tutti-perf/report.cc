@@ -60,6 +60,8 @@ void Report::header() const {
   fmt::print("# binding: {}\n", binding_text(job_.places()));
   fmt::print("# time: median of batches, slowest rank; {}; {}\n", options_.in_place ? "in place" : "out of place",
              options_.check ? "every element of every rank is checked" : "results are not checked");
+  if (options_.collective->blocks(2) == 2)
+    fmt::print("# bytes and count: what goes from one rank to one other; bandwidths: of all blocks of a rank\n");
   for (const std::string &note : options_.notes) fmt::print("# {}\n", note);
   fmt::print("#\n#{:>11} {:>11} {:>7} {:>5} {:>5} {:>11} {:>11} {:>11} {:>8} {:>8} {:>7}", "bytes", "count", "type",
              "op", "root", "time", "min", "max", "algbw", "busbw", "#wrong");
@@ -74,17 +76,18 @@ void Report::header() const {
 }
 
 double Report::bytes_per_second(const Point &point) const {
-  return point.ours.median_us > 0 ? static_cast<double>(point.bytes) / point.ours.median_us * 1e6 : 0;
+  const double whole = static_cast<double>(point.bytes) * options_.collective->blocks(job_.ranks());
+  return point.ours.median_us > 0 ? whole / point.ours.median_us * 1e6 : 0;
 }
 
 void Report::row(const Point &point) {
   points_.push_back(point);
   if (terminal_) fmt::print(stderr, "\r\033[K");
-  const bool reduces = options_.collective->outcome == Outcome::reduction;
+  const bool reduces = options_.collective->reduces, rooted = options_.collective->rooted;
   const double gbs = bytes_per_second(point) / 1e9;
   fmt::print(" {:>11} {:>11} {:>7} {:>5} {:>5} {:>11.2f} {:>11.2f} {:>11.2f} {:>8.3f} {:>8.3f} {:>7}", point.bytes,
              point.count, options_.type->name, reduces ? options_.op->name : "-",
-             reduces ? "-" : std::to_string(options_.root), point.ours.median_us, point.ours.min_us, point.ours.max_us,
+             rooted ? std::to_string(options_.root) : "-", point.ours.median_us, point.ours.min_us, point.ours.max_us,
              gbs, gbs * options_.collective->bus_factor(job_.ranks()),
              options_.check ? std::to_string(point.wrong) : "N/A");
   if (point.peer_us)

@@ -54,7 +54,9 @@ class Measurement {
       : job_(job),
         options_(options),
         bytes_(bytes),
-        buffers_(options, pattern, bytes, calls_of(bytes, options.iterations)) {
+        buffers_(
+            options, pattern, job.ranks(), bytes,
+            calls_of(bytes * static_cast<std::size_t>(options.collective->blocks(job.ranks())), options.iterations)) {
     for (std::size_t slot = 0; slot < buffers_.slots(); ++slot) calls_.push_back(buffers_.call(slot));
     libraries_.push_back({.ours = true});
     if (options.versus_mpi) libraries_.push_back({.ours = false});
@@ -173,7 +175,8 @@ Result<Point> measure(Job &job, const Options &options, const Pattern &pattern, 
     point.peer_us = peer.median_us;
   }
   if (probe != nullptr)
-    point.limit_us = options.collective->limit_us(probe->physics(), job.ranks(), static_cast<double>(bytes));
+    point.limit_us = options.collective->limit_us(probe->physics(), job.ranks(),
+                                                  static_cast<double>(bytes) * options.collective->blocks(job.ranks()));
   TUTTI_TRY(point.wrong, job.sum(measurement.wrong()));
   TUTTI_TRY(const std::uint64_t peer_wrong, job.sum(measurement.peer_wrong()));
   if (peer_wrong > 0)

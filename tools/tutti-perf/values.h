@@ -166,29 +166,29 @@ T combine_integers(const Operator &op, T a, T b) {
 }
 
 template <class T>
-T expected_integer(const Where &where) {
+T expected_integer(const Where &where, int last) {
   __extension__ __int128 sum = 0;  // for the mean, which no overflow may change
   T total{};
-  for (int rank = 0; rank < where.ranks; ++rank) {
+  for (int rank = where.rank; rank < last; ++rank) {
     const T mine = value<T>({where.op, where.ranks, rank, where.element});
     sum += mine;
     const T scaled = where.op.made == Made::premul_sum
                          ? static_cast<T>(static_cast<std::uint64_t>(mine) * premul_factor(rank))
                          : mine;
-    total = rank == 0 ? scaled : combine_integers(where.op, total, scaled);
+    total = rank == where.rank ? scaled : combine_integers(where.op, total, scaled);
   }
   if (where.op.id == TUTTI_AVG) return static_cast<T>(sum / where.ranks);
   return total;
 }
 
 template <class T>
-T expected_floating(const Where &where) {
+T expected_floating(const Where &where, int last) {
   double total = 0;
-  for (int rank = 0; rank < where.ranks; ++rank) {
+  for (int rank = where.rank; rank < last; ++rank) {
     const Where there = {where.op, where.ranks, rank, where.element};
     double mine = real_value<T>(there, there.bits());
     if (where.op.made == Made::premul_sum) mine *= premul_factor(rank);
-    if (rank == 0) total = mine;
+    if (rank == where.rank) total = mine;
     else if (where.op.id == TUTTI_PROD) total *= mine;
     else if (where.op.id == TUTTI_MIN) total = std::min(total, mine);
     else if (where.op.id == TUTTI_MAX) total = std::max(total, mine);
@@ -198,12 +198,12 @@ T expected_floating(const Where &where) {
 }
 
 template <class T>
-T expected_complex(const Where &where) {
+T expected_complex(const Where &where, int last) {
   std::complex<double> total;
-  for (int rank = 0; rank < where.ranks; ++rank) {
+  for (int rank = where.rank; rank < last; ++rank) {
     std::complex<double> mine(value<T>({where.op, where.ranks, rank, where.element}));
     if (where.op.made == Made::premul_sum) mine *= premul_factor(rank);
-    if (rank == 0) total = mine;
+    if (rank == where.rank) total = mine;
     else if (where.op.id == TUTTI_PROD) total *= mine;
     else total += mine;
   }
@@ -211,9 +211,9 @@ T expected_complex(const Where &where) {
 }
 
 template <class T>
-T expected_pair(const Where &where) {
-  T best = value<T>({where.op, where.ranks, 0, where.element});
-  for (int rank = 1; rank < where.ranks; ++rank) {
+T expected_pair(const Where &where, int last) {
+  T best = value<T>(where);
+  for (int rank = where.rank + 1; rank < last; ++rank) {
     const T next = value<T>({where.op, where.ranks, rank, where.element});
     const bool better = where.op.id == TUTTI_MINLOC ? next.value < best.value : next.value > best.value;
     if (better || (next.value == best.value && next.index < best.index)) best = next;
@@ -221,13 +221,13 @@ T expected_pair(const Where &where) {
   return best;
 }
 
-// What a reduction over all ranks must give.
+// What a reduction over the ranks from where.rank to before `last` must give. (avg is over all.)
 template <class T>
-T expected(const Where &where) {
-  if constexpr (kIsPair<T>) return expected_pair<T>(where);
-  else if constexpr (kIsComplex<T>) return expected_complex<T>(where);
-  else if constexpr (std::is_integral_v<T>) return expected_integer<T>(where);
-  else return expected_floating<T>(where);
+T expected(const Where &where, int last) {
+  if constexpr (kIsPair<T>) return expected_pair<T>(where, last);
+  else if constexpr (kIsComplex<T>) return expected_complex<T>(where, last);
+  else if constexpr (std::is_integral_v<T>) return expected_integer<T>(where, last);
+  else return expected_floating<T>(where, last);
 }
 
 // As bytes. What C leaves unused in a pair is 0, as results have it.
@@ -248,9 +248,9 @@ inline void put_user_value(std::byte *to, std::size_t bytes, const Where &where)
   for (std::uint64_t &word : bits) word |= kUserOperatorValid;
   std::memcpy(to, bits, bytes);
 }
-inline void put_user_expected(std::byte *to, std::size_t bytes, const Where &where) {
-  put_user_value(to, bytes, {where.op, where.ranks, where.ranks - 1, where.element});
-  for (int rank = where.ranks - 2; rank >= 0; --rank) {
+inline void put_user_expected(std::byte *to, std::size_t bytes, const Where &where, int last) {
+  put_user_value(to, bytes, {where.op, where.ranks, last - 1, where.element});
+  for (int rank = last - 2; rank >= where.rank; --rank) {
     std::byte before[sizeof(std::uint64_t[2])];
     put_user_value(before, bytes, {where.op, where.ranks, rank, where.element});
     user_operator(before, to, bytes);

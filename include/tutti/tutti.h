@@ -108,6 +108,9 @@ enum {
 
 typedef struct tutti_comm tutti_comm;
 
+/* An operation that has been started and not waited for, or a persistent one. */
+typedef struct tutti_request tutti_request;
+
 /* As the `in` argument of a collective: the input is what `out` holds. `in == out` means the same. */
 #define TUTTI_IN_PLACE ((void *)-1)
 
@@ -259,6 +262,148 @@ TUTTI_API tutti_result tutti_scatterv(const void *in, const size_t *in_counts, c
 TUTTI_API tutti_result tutti_alltoallv(const void *in, const size_t *in_counts, const size_t *in_displs, void *out,
                                        const size_t *out_counts, const size_t *out_displs, tutti_type type,
                                        tutti_comm *comm) TUTTI_NOEXCEPT;
+
+/* The collectives by number, for tutti_call. */
+enum {
+  TUTTI_ALLREDUCE = 0,
+  TUTTI_BROADCAST = 1,
+  TUTTI_BARRIER = 2,
+  TUTTI_REDUCE = 3,
+  TUTTI_REDUCE_SCATTER_BLOCK = 4,
+  TUTTI_REDUCE_SCATTER = 5,
+  TUTTI_ALLGATHER = 6,
+  TUTTI_ALLGATHERV = 7,
+  TUTTI_GATHER = 8,
+  TUTTI_GATHERV = 9,
+  TUTTI_SCATTER = 10,
+  TUTTI_SCATTERV = 11,
+  TUTTI_ALLTOALL = 12,
+  TUTTI_ALLTOALLV = 13,
+  TUTTI_SCAN = 14,
+  TUTTI_EXSCAN = 15
+};
+
+/* The arguments of any collective, under the names they have in its function; what it does not have is not looked at.
+ * count is what the function calls count, in_count (allgatherv, gatherv) or out_count (scatterv); a broadcast's buffer
+ * is out; the counts of reduce_scatter are in_counts. */
+typedef struct {
+  size_t size;
+  int32_t collective;
+  tutti_type type;
+  tutti_op op;
+  int32_t root;
+  const void *in;
+  void *out;
+  size_t count;
+  const char *algorithm; /* by name, as TUTTI_ALGO has it; the same on all ranks; null: by TUTTI_ALGO, or the table */
+  const size_t *in_counts, *in_displs, *out_counts, *out_displs;
+} tutti_call;
+
+/* How an operation ended. For collectives source and tag are -1 and bytes is 0. */
+typedef struct {
+  int32_t source, tag;
+  tutti_result result;
+  int32_t reserved;
+  uint64_t bytes;
+} tutti_status;
+
+/* The same, started only. The call returns at once; buffers belong to the operation until it is done, lists of counts
+ * only until the call returns. Collectives are started in the same order on all ranks of a communicator, blocking ones
+ * among them; they may be waited for in any order, and any call that waits lets all of them go on. On an error *request
+ * is null and nothing has been started. */
+TUTTI_API tutti_result tutti_iallreduce(const void *in, void *out, size_t count, tutti_type type, tutti_op op,
+                                        tutti_comm *comm, tutti_request **request) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_ibroadcast(void *buffer, size_t count, tutti_type type, int32_t root, tutti_comm *comm,
+                                        tutti_request **request) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_ibarrier(tutti_comm *comm, tutti_request **request) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_ireduce(const void *in, void *out, size_t count, tutti_type type, tutti_op op,
+                                     int32_t root, tutti_comm *comm, tutti_request **request) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_ireduce_scatter_block(const void *in, void *out, size_t count, tutti_type type,
+                                                   tutti_op op, tutti_comm *comm,
+                                                   tutti_request **request) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_ireduce_scatter(const void *in, void *out, const size_t *counts, tutti_type type,
+                                             tutti_op op, tutti_comm *comm, tutti_request **request) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_iscan(const void *in, void *out, size_t count, tutti_type type, tutti_op op,
+                                   tutti_comm *comm, tutti_request **request) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_iexscan(const void *in, void *out, size_t count, tutti_type type, tutti_op op,
+                                     tutti_comm *comm, tutti_request **request) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_iallgather(const void *in, void *out, size_t count, tutti_type type, tutti_comm *comm,
+                                        tutti_request **request) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_iallgatherv(const void *in, size_t in_count, void *out, const size_t *out_counts,
+                                         const size_t *out_displs, tutti_type type, tutti_comm *comm,
+                                         tutti_request **request) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_igather(const void *in, void *out, size_t count, tutti_type type, int32_t root,
+                                     tutti_comm *comm, tutti_request **request) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_igatherv(const void *in, size_t in_count, void *out, const size_t *out_counts,
+                                      const size_t *out_displs, tutti_type type, int32_t root, tutti_comm *comm,
+                                      tutti_request **request) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_iscatter(const void *in, void *out, size_t count, tutti_type type, int32_t root,
+                                      tutti_comm *comm, tutti_request **request) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_iscatterv(const void *in, const size_t *in_counts, const size_t *in_displs, void *out,
+                                       size_t out_count, tutti_type type, int32_t root, tutti_comm *comm,
+                                       tutti_request **request) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_ialltoall(const void *in, void *out, size_t count, tutti_type type, tutti_comm *comm,
+                                       tutti_request **request) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_ialltoallv(const void *in, const size_t *in_counts, const size_t *in_displs, void *out,
+                                        const size_t *out_counts, const size_t *out_displs, tutti_type type,
+                                        tutti_comm *comm, tutti_request **request) TUTTI_NOEXCEPT;
+
+/* Any collective, with all that it has: once, started only, and as a persistent request, which begins inactive, does
+ * the same call at every tutti_start, and stays until tutti_request_free. A persistent request keeps a copy of its
+ * lists. call->size must be set (TUTTI_INIT_STRUCT). Errors as the function of that collective, and ARGUMENT for an
+ * unknown collective or algorithm. */
+TUTTI_API tutti_result tutti_run_call(const tutti_call *call, tutti_comm *comm) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_start_call(const tutti_call *call, tutti_comm *comm,
+                                        tutti_request **request) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_call_init(const tutti_call *call, tutti_comm *comm,
+                                       tutti_request **request) TUTTI_NOEXCEPT;
+/* Starts a persistent request; counts as a call of its collective. STATE if it is active already. */
+TUTTI_API tutti_result tutti_start(tutti_request *request) TUTTI_NOEXCEPT;
+
+/* Waits until the operation is done, and returns how it ended, which is the status's result, too. Done, even with an
+ * error, the buffers are the caller's; *request is set to null, or, if it is persistent, becomes inactive. A null or
+ * inactive request is done at once, and its status is empty. status may be null. Errors: those of the operation, and
+ * ARGUMENT for what is no request. */
+TUTTI_API tutti_result tutti_wait(tutti_request **request, tutti_status *status) TUTTI_NOEXCEPT;
+/* The same if it is done by now (*done 1); else success and *done 0. Lets all operations go on. */
+TUTTI_API tutti_result tutti_test(tutti_request **request, int32_t *done, tutti_status *status) TUTTI_NOEXCEPT;
+
+/* Of `count` requests, all of one world: until all are done; until one is, whose index is set (-1 if all are null or
+ * inactive); all if all are done (*done 1), none otherwise; those that are done now (*done is how many, indices which,
+ * statuses[i] is that of indices[i]). statuses may be null. The result is the first error of an operation. */
+TUTTI_API tutti_result tutti_wait_all(size_t count, tutti_request **requests, tutti_status *statuses) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_wait_any(size_t count, tutti_request **requests, int32_t *index,
+                                      tutti_status *status) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_test_all(size_t count, tutti_request **requests, int32_t *done,
+                                      tutti_status *statuses) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_test_any(size_t count, tutti_request **requests, int32_t *index,
+                                      tutti_status *status) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_wait_some(size_t count, tutti_request **requests, size_t *done, int32_t *indices,
+                                       tutti_status *statuses) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_test_some(size_t count, tutti_request **requests, size_t *done, int32_t *indices,
+                                       tutti_status *statuses) TUTTI_NOEXCEPT;
+/* Frees an inactive persistent request and sets it to null. STATE if it is active. */
+TUTTI_API tutti_result tutti_request_free(tutti_request **request) TUTTI_NOEXCEPT;
+
+/* Communicators. All of a world share its connections: making one costs a few small collectives, holding one a few
+ * kilobytes. Collective over the parent, like its other collectives in order. Operators and results are those of the
+ * members alone; ranks in calls are those within the communicator. Freed by tutti_comm_free, which is collective over
+ * the members, or with the world.
+ *
+ * split: the ranks that pass the same colour (0 or more) form one, ordered by key, and by their rank in the parent
+ * where keys are equal; *made is null for TUTTI_UNDEFINED. dup: the same ranks in the same order. create: the listed
+ * ranks of the parent, in that order; all ranks of the parent call it with the same list; *made is null on those not
+ * listed. Errors: COMM, ARGUMENT (colour, a rank that does not exist or is listed twice), MISMATCH (the list differs
+ * between ranks), LIMIT (65,535 on a rank), PEER, LINK, ABORTED. */
+#define TUTTI_UNDEFINED (-1)
+TUTTI_API tutti_result tutti_comm_split(tutti_comm *parent, int32_t colour, int32_t key,
+                                        tutti_comm **made) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_comm_dup(tutti_comm *parent, tutti_comm **made) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_comm_create(tutti_comm *parent, size_t count, const int32_t *ranks,
+                                         tutti_comm **made) TUTTI_NOEXCEPT;
+/* What ranks of one communicator are in another of the same world: TUTTI_UNDEFINED for one that is not in it. Local. */
+TUTTI_API tutti_result tutti_comm_translate(tutti_comm *from, size_t count, const int32_t *ranks, tutti_comm *to,
+                                            int32_t *translated) TUTTI_NOEXCEPT;
 
 /* Memory for transfers: pages of its own, on the device's NUMA node, registered once. Freed by tutti_free, or
  * with the world. bytes 0 gives a null pointer. Local. */

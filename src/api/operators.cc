@@ -39,15 +39,18 @@ Result<> check_type(const char *function, tutti_type type) {
               function, type, TUTTI_INT8, TUTTI_SHORT_INT, TUTTI_OP_ELEMENT);
 }
 
-Result<Operator> find_operator(const char *function, tutti_type type, tutti_op op) {
+Result<std::size_t> find_operator(const char *function, tutti_type type, tutti_op op, comm::Call &call) {
   TUTTI_TRY(check_type(function, type));
   const auto of = static_cast<Type>(type);
   if (reduce::is_handle(op)) {
-    std::optional<Created> created = reduce::find(op);
-    if (!created) return unknown_handle(function, op);
-    TUTTI_TRY(check_created(function, *created, of));
-    const std::size_t bytes = created->element_bytes;
-    return Operator{.op = created->op, .element_bytes = bytes, .handle = op, .created = std::move(created)};
+    call.created = reduce::find(op);
+    if (!call.created) return unknown_handle(function, op);
+    TUTTI_TRY(check_created(function, *call.created, of));
+    call.shape.op = call.created->op;
+    call.shape.created = op;
+    if (call.created->op == Op::user)
+      call.shape.op_element_bytes = static_cast<std::uint32_t>(call.created->element_bytes);
+    return call.created->element_bytes;
   }
   if (op < 0 || op >= reduce::kBuiltinOps)
     return fail(Code::op,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The C entry points but for the collectives (collectives.cc, lists.cc): check arguments, find the world, call down,
+// The C entry points of worlds and memory, and what concerns neither: check arguments, find the world, call down,
 // turn errors into codes. No exception leaves them.
 #include <algorithm>
 #include <cstring>
@@ -10,6 +10,7 @@
 #include "api/handle.h"
 #include "api/last_error.h"
 #include "api/operators.h"
+#include "api/structs.h"
 #include "base/log.h"
 #include "base/version.h"
 #include "bootstrap/callback.h"
@@ -20,25 +21,6 @@
 
 namespace tutti::api {
 namespace {
-
-// A caller's struct: of a size we know, and with nothing set beyond what we know.
-template <class T>
-Result<> check_struct(const T *given, const char *name) {
-  if (given->size < sizeof(given->size))
-    return fail(Code::argument, "{}.size is {}: set it with TUTTI_INIT_STRUCT({})", name, given->size, name);
-  const auto *bytes = reinterpret_cast<const unsigned char *>(given);
-  if (given->size > 65536 || std::any_of(bytes + std::min(sizeof(T), given->size), bytes + given->size,
-                                         [](unsigned char b) { return b != 0; }))
-    return fail(Code::argument, "{} sets a field that this version ({}) does not know", name, kLibraryVersion);
-  return {};
-}
-
-template <class T>
-T known_part(const T *given) {
-  T known = {};
-  std::memcpy(&known, given, std::min(sizeof(T), given->size));
-  return known;
-}
 
 Result<std::unique_ptr<bootstrap::Bootstrap>> environment_bootstrap(const Config &config,
                                                                     const Environment &environment) {
@@ -110,42 +92,9 @@ tutti_result tutti_init(const tutti_bootstrap *bootstrap, const tutti_options *o
   });
 }
 
-tutti_result tutti_comm_free(tutti_comm **comm) noexcept {
-  return guarded([&]() -> Result<> {
-    if (comm == nullptr) return fail(Code::argument, "tutti_comm_free: comm is null");
-    tutti_comm *const handle = *comm;
-    World *world = begin_free(handle);
-    if (world == nullptr) return no_comm("tutti_comm_free");
-    *comm = nullptr;
-    Result<> met = world->finalize();
-    end_free(handle);
-    return met;
-  });
-}
-
 tutti_result tutti_abort(tutti_comm *comm) noexcept {
   return guarded([&]() -> Result<> {
     if (!abort_world(comm)) return no_comm("tutti_abort");
-    return {};
-  });
-}
-
-tutti_result tutti_comm_rank(tutti_comm *comm, int32_t *rank) noexcept {
-  return guarded([&]() -> Result<> {
-    World *world = find_world(comm);
-    if (world == nullptr) return no_comm("tutti_comm_rank");
-    if (rank == nullptr) return fail(Code::argument, "tutti_comm_rank: rank is null");
-    *rank = world->communicator().rank();
-    return {};
-  });
-}
-
-tutti_result tutti_comm_size(tutti_comm *comm, int32_t *size) noexcept {
-  return guarded([&]() -> Result<> {
-    World *world = find_world(comm);
-    if (world == nullptr) return no_comm("tutti_comm_size");
-    if (size == nullptr) return fail(Code::argument, "tutti_comm_size: size is null");
-    *size = world->communicator().ranks();
     return {};
   });
 }
@@ -180,32 +129,32 @@ tutti_result tutti_op_free(tutti_op *op) noexcept {
 
 tutti_result tutti_alloc(tutti_comm *comm, size_t bytes, void **memory) noexcept {
   return guarded([&]() -> Result<> {
-    World *world = find_world(comm);
-    if (world == nullptr) return no_comm("tutti_alloc");
+    const Comm *found = find_comm(comm);
+    if (found == nullptr) return no_comm("tutti_alloc");
     if (memory == nullptr) return fail(Code::argument, "tutti_alloc: memory is null");
     *memory = nullptr;
-    const auto lock = world->lock();
-    TUTTI_TRY(*memory, world->allocate(bytes));
+    const auto lock = found->world->lock();
+    TUTTI_TRY(*memory, found->world->allocate(bytes));
     return {};
   });
 }
 
 tutti_result tutti_free(tutti_comm *comm, void *memory) noexcept {
   return guarded([&]() -> Result<> {
-    World *world = find_world(comm);
-    if (world == nullptr) return no_comm("tutti_free");
-    const auto lock = world->lock();
-    return world->release(memory);
+    const Comm *found = find_comm(comm);
+    if (found == nullptr) return no_comm("tutti_free");
+    const auto lock = found->world->lock();
+    return found->world->release(memory);
   });
 }
 
 tutti_result tutti_query(tutti_comm *comm, const char *what, char *json, size_t *bytes) noexcept {
   return guarded([&]() -> Result<> {
-    World *world = find_world(comm);
-    if (world == nullptr) return no_comm("tutti_query");
+    const Comm *found = find_comm(comm);
+    if (found == nullptr) return no_comm("tutti_query");
     if (what == nullptr) return fail(Code::argument, "tutti_query: what is null");
-    const auto lock = world->lock();
-    TUTTI_TRY(const std::string text, world->query(what));
+    const auto lock = found->world->lock();
+    TUTTI_TRY(const std::string text, found->world->query(what));
     return copy_text(text, json, bytes, "tutti_query");
   });
 }

@@ -56,7 +56,6 @@ Result<std::unique_ptr<World>> World::create(std::unique_ptr<bootstrap::Bootstra
 
 World::~World() {
   allocations_.clear();  // before the devices that they are registered with
-  if (engine_ && communicator_) engine_->remove(*communicator_);
 }
 
 Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &options) {
@@ -150,11 +149,10 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   setting.widen_bytes = static_cast<std::size_t>(config_.widen_bytes);
   setting.reproducible = config_.reproducible != 0;
   TUTTI_TRY(setting.overrides, collectives::parse_overrides(config_.algo));
-  TUTTI_TRY(engine_, comm::Engine::create(std::move(mesh_), control_.get(),
-                                          comm::wait_policy(group.ranks_per_core, config_.spin_us)));
+  TUTTI_TRY(engine_,
+            comm::Engine::create(std::move(mesh_), control_.get(), comm::wait_policy(group.ranks_per_core, config_)));
   reduce::use_at_most(config_.simd);
-  communicator_ = std::make_unique<comm::Communicator>(engine_->mesh(), 0, setting);
-  engine_->add(*communicator_);
+  family_ = std::make_unique<comm::Family>(*engine_, setting);
 
   // Last, so that helper threads have not inherited a mask of one core.
   binding_reason_ = plan.reason;
@@ -181,18 +179,10 @@ void World::tell_what_was_capped() const {
 
 Result<> World::finalize() {
   Result<> met;
-  if (!communicator_->failure() && !engine_->aborted()) {
+  comm::Lock held = lock();
+  if (!communicator().failure() && !engine_->aborted()) {
     // All ranks are here, so nobody still needs what this one would have to send.
-    std::uint8_t token = 0;
-    const comm::Call barrier = {.shape = {.collective = collectives::Collective::allreduce,
-                                          .type = reduce::Type::uint8,
-                                          .op = reduce::Op::max,
-                                          .count = 1,
-                                          .in_place = true,
-                                          .parting = true},
-                                .input = &token,
-                                .output = &token};
-    met = engine_->run(*communicator_, barrier);
+    met = comm::part(*engine_, communicator(), held);
     if (met) engine_->mesh().check();
   }
   if (!engine_->aborted()) engine_->mesh().flush(kFlushNs);

@@ -5,16 +5,16 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "api/devices.h"
 #include "api/exchange.h"
 #include "api/hello.h"
+#include "api/request.h"
 #include "base/config.h"
 #include "bootstrap/bootstrap.h"
-#include "comm/engine.h"
+#include "comm/family.h"
 #include "control/control.h"
 #include "mesh/bringup.h"
 #include "topology/topology.h"
@@ -33,14 +33,16 @@ class World {
                                                const WorldOptions &options);
   ~World();
 
-  comm::Communicator &communicator() { return *communicator_; }
+  comm::Communicator &communicator() { return family_->world(); }
+  comm::Family &family() { return *family_; }
+  Requests &requests() { return requests_; }
   comm::Engine &engine() { return *engine_; }
   // Waits for all ranks, lets the fabric deliver what is under way, and says goodbye. Then only the destructor is left.
   // The error of a rank that died or left early; this rank is done all the same.
   Result<> finalize();
   void abort();
   // Empty when the caller did not ask for a lock.
-  std::unique_lock<std::mutex> lock() { return threads_ ? std::unique_lock(mutex_) : std::unique_lock<std::mutex>(); }
+  comm::Lock lock() { return threads_ ? comm::Lock(mutex_) : comm::Lock(); }
 
   Result<void *> allocate(std::size_t bytes);
   Result<> release(void *memory);
@@ -52,7 +54,7 @@ class World {
   void tell_what_was_capped() const;
 
   bool threads_ = false;
-  std::mutex mutex_;
+  FairMutex mutex_;
   Config config_;
   int rank_ = 0, ranks_ = 1;
   std::string device_reason_;
@@ -64,7 +66,8 @@ class World {
   std::unique_ptr<control::Control> control_;
   std::unique_ptr<mesh::Mesh> mesh_;  // until the engine takes it
   std::unique_ptr<comm::Engine> engine_;
-  std::unique_ptr<comm::Communicator> communicator_;
+  std::unique_ptr<comm::Family> family_;
+  Requests requests_{*this};
   std::map<void *, mesh::Memory> allocations_;
 };
 

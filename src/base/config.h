@@ -49,6 +49,9 @@ struct Config {
   // Placement and waiting
   std::string pin;
   std::int64_t spin_us = 0;
+  std::int64_t warn_after_s = 0;
+  std::int64_t timeout_s = 0;
+  std::string progress;
   // Start-up, control, deaths
   std::int64_t init_timeout_s = 0;
   std::int64_t heartbeat_s = 0;

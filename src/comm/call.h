@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "collectives/schedule.h"
@@ -25,8 +26,9 @@ struct Shape {
   std::uint64_t counts_digest = 0;  // of listed counts that all ranks know
   bool in_place = false;            // of this rank
   bool parting = false;             // the meeting of all ranks at the end of their world, which fits no call of a user
-  std::int32_t created = 0;         // handle of the operator; 0: built in
-  std::uint32_t op_element_bytes = 0;  // where the type is op_element
+  const collectives::Algorithm *algorithm = nullptr;  // asked for by the caller; null: by selection
+  std::int32_t created = 0;                           // handle of the operator; 0: built in
+  std::uint32_t op_element_bytes = 0;                 // where the type is op_element
   bool operator==(const Shape &) const = default;
 };
 
@@ -40,7 +42,7 @@ struct Call {
   const void *input = nullptr;
   void *output = nullptr;
   exec::Listed input_list = {}, output_list = {};  // where counts are listed
-  const reduce::Created *created = nullptr;        // what shape.created stands for; not kept
+  std::optional<reduce::Created> created = {};     // what shape.created stood for when the call was made
 };
 
 // Elements of a whole vector, as far as all ranks know their number.

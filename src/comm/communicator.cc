@@ -9,25 +9,42 @@ namespace tutti::comm {
 
 using collectives::Choice;
 
-Communicator::Communicator(mesh::Mesh &mesh, std::uint16_t id, const Setting &setting)
-    : mesh_(mesh), id_(id), setting_(setting), windows_(mesh, id, setting.window_bytes) {}
+namespace {
 
-// The plan of a shape that conversion_ has been chosen for.
-Result<Communicator::Entry *> Communicator::entry_for(const Shape &shape) {
-  // Nobody chose how ranks part.
-  static constexpr collectives::Overrides none;
-  const collectives::Overrides &overrides = shape.parting ? none : setting_.overrides;
+constexpr std::size_t kFirstRunning = 16;  // operations at once; more when there are more
+
+}  // namespace
+
+Communicator::Communicator(mesh::Mesh &mesh, const Setting &setting)
+    : Communicator(mesh, mesh::Group::world(mesh.ranks()), {}, setting) {}
+
+Communicator::Communicator(mesh::Mesh &mesh, mesh::Group group, Identity identity, const Setting &setting)
+    : mesh_(mesh),
+      group_(std::move(group)),
+      rank_(group_.rank_of(mesh.rank())),
+      identity_(identity),
+      setting_(setting),
+      windows_(mesh, group_, identity.id, identity.generation, setting.window_bytes),
+      running_(kFirstRunning) {
+  waiting_.reserve(kFirstRunning);
+}
+
+// The plan of a shape that last_conversion_ has been chosen for.
+Result<Entry *> Communicator::entry_for(const Shape &shape) {
+  collectives::Overrides overrides;
+  if (!shape.parting) overrides = setting_.overrides;  // nobody chose how ranks part
+  if (shape.algorithm != nullptr) overrides.of(shape.collective) = shape.algorithm;
   TUTTI_TRY(const Choice choice,
             collectives::select({.collective = shape.collective,
                                  .ranks = ranks(),
                                  .ranks_per_core = setting_.ranks_per_core,
-                                 .bytes = vector_elements(shape, ranks()) * conversion_.element_bytes(),
+                                 .bytes = vector_elements(shape, ranks()) * last_conversion_.element_bytes(),
                                  .one_host = setting_.one_host,
-                                 .ordered = conversion_.ordered(),
+                                 .ordered = last_conversion_.ordered(),
                                  .reproducible = setting_.reproducible},
                                 overrides));
   const std::int32_t root = collectives::form_of(shape.collective).rooted ? shape.root : 0;
-  const bool in_place = conversion_.runs_in_place();
+  const bool in_place = last_conversion_.runs_in_place();
   for (const std::unique_ptr<Entry> &entry : entries_)
     if (entry->choice.algorithm == choice.algorithm && entry->choice.radix == choice.radix && entry->root == root &&
         entry->in_place == in_place)
@@ -38,83 +55,173 @@ Result<Communicator::Entry *> Communicator::entry_for(const Shape &shape) {
                                               .root = root,
                                               .in_place = in_place,
                                               .radix = choice.radix};
-  auto entry = std::make_unique<Entry>(Entry{choice, root, in_place, nullptr, nullptr});
-  entry->plan = std::make_unique<exec::Plan>(exec::Plan::compile(choice.algorithm->build(parameters), ranks()));
-  entry->execution = std::make_unique<exec::Execution>(*entry->plan, mesh_, windows_, pool_);
+  auto entry = std::make_unique<Entry>(Entry{choice, root, in_place, nullptr, {}, {}});
+  entry->plan = std::make_unique<exec::Plan>(exec::Plan::compile(choice.algorithm->build(parameters), group_));
   entries_.push_back(std::move(entry));
   return entries_.back().get();
+}
+
+Operation &Communicator::take(Entry &entry) {
+  if (entry.idle.empty()) [[unlikely]] {
+    entry.operations.push_back(std::make_unique<Operation>(entry, *entry.plan, mesh_, windows_, pool_));
+    entry.idle.reserve(entry.operations.size());
+    return *entry.operations.back();
+  }
+  Operation &operation = *entry.idle.back();
+  entry.idle.pop_back();
+  return operation;
+}
+
+void Communicator::enlist(Operation &operation) {
+  if (operation.call - oldest_ >= running_.size()) [[unlikely]] {
+    std::vector<Operation *> more(running_.size() * 2);
+    for (Operation *running : running_)
+      if (running != nullptr) more[running->call & (more.size() - 1)] = running;
+    running_ = std::move(more);
+    waiting_.reserve(running_.size());
+  }
+  running_[operation.call & (running_.size() - 1)] = &operation;
+}
+
+void Communicator::retire(Operation &operation) {
+  operation.done = true;
+  running_[operation.call & (running_.size() - 1)] = nullptr;
+  if (operation.call != oldest_) return;
+  while (++oldest_ != next_call_)
+    if (Operation *oldest = running_[oldest_ & (running_.size() - 1)]; oldest != nullptr) {
+      oldest->execution.become_oldest();  // what that lets it send is among what it waits for
+      return;
+    }
 }
 
 // Everything that a call of another shape than the last one needs.
 Result<> Communicator::prepare(const Call &call) {
   last_entry_ = nullptr;  // if it is refused, the next call asks again
-  conversion_.choose(call, rank(), ranks(), setting_.widen_bytes);
+  last_conversion_.choose(call, rank(), ranks(), setting_.widen_bytes);
   TUTTI_TRY(last_entry_, entry_for(call.shape));
   last_shape_ = call.shape;
-  last_signature_ = signature(call.shape, last_entry_->choice.algorithm->name, last_entry_->choice.radix);
+  last_signature_ =
+      signature(call.shape, last_entry_->choice.algorithm->name, last_entry_->choice.radix) ^ identity_.generation;
   last_pairwise_ = collectives::form_of(call.shape.collective).pairs_only;
   return {};
 }
 
-Result<exec::Execution *> Communicator::start(const Call &call) {
-  if (failure_) [[unlikely]]
-    return tl::unexpected<Error>(*failure_);
-  TUTTI_CHECK(active_ == nullptr);
-  if (last_entry_ == nullptr || !(call.shape == last_shape_)) TUTTI_TRY(prepare(call));
-  active_ = last_entry_->execution.get();
-  active_call_ = next_call_++;
-  exec::Binding binding = {.input = static_cast<const std::byte *>(call.input),
-                           .output = static_cast<std::byte *>(call.output),
-                           .count = call.shape.count,
-                           .element_bytes = conversion_.element_bytes(),
-                           .kernel = conversion_.kernel(),
-                           .stream = {.communicator = id_, .call = active_call_, .signature = last_signature_},
-                           .input_list = call.input_list,
-                           .output_list = call.output_list,
-                           .pairwise = last_pairwise_};
-  if (conversion_.needed()) [[unlikely]]
-    conversion_.enter(call, binding);
-  active_->start(binding);
-  exec::Execution *started = active_;
-  inbox_.take(active_call_, [&](const exec::Arrival &arrival) {
-    if (!failure_ && !started->expects(arrival.record.peer, arrival.record.stream.signature)) mismatch(arrival.record);
-    if (failure_) started->drop(arrival);  // nothing more may reach the user's memory
-    else started->arrive(arrival);
-  });
-  if (failure_) [[unlikely]] {
-    return tl::unexpected<Error>(*failure_);
-  }
-  return started;
+// The operation's own conversion: others may be under way, and the next call may be of another shape.
+void Communicator::convert(Operation &operation, const Call &call, exec::Binding &binding) {
+  if (!operation.conversion) operation.conversion = std::make_unique<Conversion>();
+  Conversion &conversion = *operation.conversion;
+  if (!conversion.serves(call)) conversion.choose(call, rank(), ranks(), setting_.widen_bytes);
+  binding.kernel = conversion.kernel();
+  if (conversion.needed()) conversion.enter(call, binding);
 }
 
-void Communicator::finish() {
-  active_ = nullptr;
-  if (conversion_.needed()) [[unlikely]]
-    conversion_.leave();
+Result<Operation *> Communicator::start(const Call &call) {
+  if (failure_) [[unlikely]]
+    return tl::unexpected<Error>(*failure_);
+  if (last_entry_ == nullptr || !(call.shape == last_shape_)) TUTTI_TRY(prepare(call));
+  Operation &operation = take(*last_entry_);
+  operation.shape = last_shape_;
+  operation.call = next_call_++;
+  operation.signature = last_signature_;
+  operation.done = false;
+  enlist(operation);
+  // Of a barrier callers have nothing to give.
+  const bool barrier = call.shape.collective == collectives::Collective::barrier && call.output == nullptr;
+  exec::Binding binding = {
+      .input = barrier ? reinterpret_cast<const std::byte *>(&operation.tokens[0])
+                       : static_cast<const std::byte *>(call.input),
+      .output = barrier ? reinterpret_cast<std::byte *>(&operation.tokens[1]) : static_cast<std::byte *>(call.output),
+      .count = call.shape.count,
+      .element_bytes = last_conversion_.element_bytes(),
+      .kernel = last_conversion_.kernel(),
+      .stream = {.communicator = identity_.id, .call = operation.call, .signature = last_signature_},
+      .input_list = call.input_list,
+      .output_list = call.output_list,
+      .pairwise = last_pairwise_};
+  operation.converts = last_conversion_.needed();
+  if (last_conversion_.of_one_call()) [[unlikely]]
+    convert(operation, call, binding);
+  operation.execution.start(binding, operation.call == oldest_);
+  inbox_.take(operation.call, [&](const exec::Arrival &arrival) {
+    if (!failure_ && !operation.execution.expects(arrival.record.peer, arrival.record.stream.signature))
+      mismatch(arrival.record.peer, operation.call);
+    if (failure_) operation.execution.drop(arrival);  // nothing more may reach the user's memory
+    else operation.execution.arrive(arrival);
+  });
+  if (failure_) [[unlikely]] {
+    operation.failure.reset();
+    operation.entry.idle.push_back(&operation);
+    return tl::unexpected<Error>(*failure_);
+  }
+  look_at(operation);
+  return &operation;
+}
+
+Result<> Communicator::finish(Operation &operation) {
+  TUTTI_DCHECK(operation.done);
+  operation.entry.idle.push_back(&operation);
+  if (operation.failure) [[unlikely]]
+    return tl::unexpected<Error>(*std::exchange(operation.failure, std::nullopt));
+  if (operation.converts) [[unlikely]]
+    operation.conversion->leave();
   mesh_.settle();
+  return {};
+}
+
+void Communicator::wait_with(Operation &operation) {
+  operation.waiting = true;
+  waiting_.push_back(&operation);
+}
+
+void Communicator::retry_waiting() {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < waiting_.size(); ++i) {
+    Operation &operation = *waiting_[i];
+    operation.execution.retry();
+    if (!operation.execution.done() && operation.execution.waits_for_grant()) {
+      waiting_[kept++] = &operation;
+      continue;
+    }
+    operation.waiting = false;
+    look_at(operation);
+    if (failure_) return;  // nothing waits any more
+  }
+  waiting_.resize(kept);
+}
+
+void Communicator::make_room(int world_rank) {
+  for (std::uint32_t call = oldest_; call != next_call_; ++call)
+    if (Operation *operation = find(call); operation != nullptr) operation->execution.make_room(world_rank);
+}
+
+void Communicator::take_notice(const mesh::Record &record) {
+  if (record.kind == link::Kind::window) windows_.learn(record);  // what waited for it is tried again after this batch
+  if (record.kind == link::Kind::failure && record.stream.signature == identity_.generation)
+    fail({static_cast<Code>(record.stream.call),
+          std::string(reinterpret_cast<const char *>(record.payload), record.bytes), record.peer});
+}
+
+void Communicator::catch_up(const mesh::Record &record) {
+  if (record.kind == link::Kind::data) inbox_.put(record);
+  else take_notice(record);
 }
 
 void Communicator::deliver(const mesh::Record &record) {
-  if (record.kind == link::Kind::failure) [[unlikely]] {
-    fail({Code::mismatch, std::string(reinterpret_cast<const char *>(record.payload), record.bytes), record.peer});
+  ++deliveries_;
+  if (record.kind != link::Kind::data) [[unlikely]] {
+    take_notice(record);
     mesh_.release(record);
     return;
   }
-  if (record.kind == link::Kind::window) [[unlikely]] {
-    windows_.learn(record.peer, {record.payload, record.bytes});
-    mesh_.release(record);
-    return;  // what waited for it is tried again when this batch has been delivered
-  }
-  if (active_ != nullptr && record.stream.call == active_call_) [[likely]] {
-    if (record.stream.signature != last_signature_ && !active_->expects(record.peer, record.stream.signature))
-        [[unlikely]] {
-      mismatch(record);
+  if (Operation *operation = find(record.stream.call); operation != nullptr) [[likely]] {
+    if (record.stream.signature != operation->signature &&
+        !operation->execution.expects(record.peer, record.stream.signature)) [[unlikely]] {
+      mismatch(record.peer, record.stream.call);
       mesh_.release(record);
       return;
     }
-    active_->arrive({.record = record});
-    if (active_->contradicted()) [[unlikely]]
-      mismatch(record);
+    operation->execution.arrive({.record = record});
+    look_at(*operation);
     return;
   }
   const auto ahead = static_cast<std::int32_t>(record.stream.call - next_call_);
@@ -122,47 +229,70 @@ void Communicator::deliver(const mesh::Record &record) {
     if (!failure_) inbox_.put(record);
   } else if (record.bytes != 0) {
     // Data for a call that is over here: the sender must have made a larger or a different one.
-    mismatch(record);
+    mismatch(record.peer, record.stream.call);
   }
   mesh_.release(record);
 }
 
-void Communicator::mismatch(const mesh::Record &record) {
+void Communicator::mismatch(int peer, std::uint32_t call) {
   if (failure_) return;
-  const std::string mine = active_ != nullptr && record.stream.call == active_call_
-                               ? describe(last_shape_)
-                               : fmt::format("a call that is complete there");
-  const std::string text = fmt::format(
-      "rank {} and rank {} made different calls as number {} on their communicator: on rank {} it is {}; collective, "
-      "count, type, operator and root have to agree on all ranks",
-      rank(), record.peer, record.stream.call + 1, rank(), mine);
-  send_failure_notices(text);
-  fail({Code::mismatch, text, record.peer});
+  const Operation *operation = find(call);
+  fail_everywhere(
+      {Code::mismatch,
+       fmt::format("{} and {} made different calls as number {} on their communicator: on {} it is {}; collective, "
+                   "count, type, operator and root have to agree on all ranks",
+                   name_of(mesh_.rank()), name_of(peer), call + 1, name_of(mesh_.rank()),
+                   operation != nullptr ? describe(operation->shape) : "a call that is complete there"),
+       peer});
 }
 
-void Communicator::send_failure_notices(const std::string &text) {
+void Communicator::fail_everywhere(Error error) {
+  if (failure_) return;
   for (int peer = 0; peer < ranks(); ++peer)
-    if (peer != rank()) notices_.emplace_back(peer, text.substr(0, mesh::Mesh::kControlBytes));
+    if (peer != rank())
+      notices_.push_back({group_.world_rank(peer), error.code, error.text.substr(0, mesh::Mesh::kControlBytes)});
   flush_notices();
+  fail(std::move(error));
 }
 
 void Communicator::flush_notices() {
-  std::erase_if(notices_, [&](const std::pair<int, std::string> &notice) {
-    return mesh_.send_control(notice.first, {.communicator = id_, .call = active_call_, .signature = 0},
+  std::erase_if(notices_, [&](const Notice &notice) {
+    return mesh_.send_control(notice.peer,
+                              {.communicator = identity_.id,
+                               .call = static_cast<std::uint32_t>(notice.code),
+                               .signature = identity_.generation},
                               link::Kind::failure,
-                              {reinterpret_cast<const std::byte *>(notice.second.data()), notice.second.size()});
+                              {reinterpret_cast<const std::byte *>(notice.text.data()), notice.text.size()});
   });
 }
 
 void Communicator::fail(Error error) {
   if (failure_) return;
   failure_ = std::move(error);
-  if (active_ != nullptr) active_->cancel();
-  active_ = nullptr;
+  for (Operation *&operation : running_) {
+    if (operation == nullptr) continue;
+    operation->execution.cancel();
+    operation->failure = failure_;
+    operation->done = true;
+    operation->waiting = false;
+    operation = nullptr;
+  }
+  waiting_.clear();
+  oldest_ = next_call_;
 }
 
-std::string Communicator::current() const {
-  return fmt::format("{} (call {})", describe(last_shape_), active_call_ + 1);
+std::string Communicator::name_of(int world_rank) const {
+  const int rank = group_.rank_of(world_rank);
+  return rank == world_rank ? fmt::format("rank {}", rank)
+                            : fmt::format("rank {} (rank {} of the world)", rank, world_rank);
+}
+
+std::string Communicator::describe_wait(const Operation &operation, std::int64_t seconds) const {
+  std::string names;
+  for (const int peer : operation.execution.missing())
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", name_of(peer));
+  return fmt::format("{} (call {}) has waited {} s for {}", describe(operation.shape), operation.call + 1, seconds,
+                     names.empty() ? std::string("acknowledgements") : "data from " + names);
 }
 
 }  // namespace tutti::comm

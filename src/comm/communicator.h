@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A communicator: selects an algorithm for a call, keeps its plan, starts its execution, and routes the messages that
-// come for it.
+// A communicator: selects an algorithm for a call, keeps its plan, starts operations, and routes the messages that come
+// for them. Any number of operations may be under way.
 //
 // Invariants
 // - Calls are numbered alike on all ranks; a message belongs to the call whose number it carries.
 // - After the first call of a shape nothing is selected, compiled or allocated; a repeat of the last one is not even
 //   looked up. Early arrivals are the exception: they are copied to memory of their own.
+// - The oldest operation can always send (exec/windows.h), so whatever ranks started in the same order comes to an end,
+//   whichever they wait for first.
 // - Once it has failed it stays failed: every later call returns the same error.
 #pragma once
 
@@ -21,7 +23,9 @@
 #include "comm/call.h"
 #include "comm/conversion.h"
 #include "comm/inbox.h"
+#include "comm/operation.h"
 #include "exec/execution.h"
+#include "mesh/group.h"
 #include "mesh/mesh.h"
 
 namespace tutti::comm {
@@ -36,69 +40,129 @@ struct Setting {
   bool reproducible = false;    // reductions by one algorithm, whatever the size and the device
 };
 
+// Which communicator it is: its number in messages, and how many there were of that number before, equal on all ranks.
+struct Identity {
+  std::uint16_t id = 0;
+  std::uint32_t generation = 0;
+};
+
+// A plan and the operations that run it.
+struct Entry {
+  collectives::Choice choice;
+  std::int32_t root;
+  bool in_place;
+  std::unique_ptr<exec::Plan> plan;
+  std::vector<std::unique_ptr<Operation>> operations;
+  std::vector<Operation *> idle;
+};
+
 class Communicator {
  public:
-  Communicator(mesh::Mesh &mesh, std::uint16_t id, const Setting &setting);
+  // The world.
+  Communicator(mesh::Mesh &mesh, const Setting &setting);
+  // Some of its ranks; this one is among them.
+  Communicator(mesh::Mesh &mesh, mesh::Group group, Identity identity, const Setting &setting);
 
-  int rank() const { return mesh_.rank(); }
-  int ranks() const { return mesh_.ranks(); }
-  std::uint16_t id() const { return id_; }
+  int rank() const { return rank_; }
+  int ranks() const { return group_.ranks(); }
+  const mesh::Group &group() const { return group_; }
+  std::uint16_t id() const { return identity_.id; }
+  const Setting &setting() const { return setting_; }
 
-  // Starts a call and returns its execution, which is this communicator's and ends with finish(). One at a time.
-  Result<exec::Execution *> start(const Call &call);
-  void finish();
+  // Starts a call; it ends with finish(). The lists of the call are read before this returns, its buffers until the
+  // operation is done.
+  Result<Operation *> start(const Call &call);
+  // Of an operation that is done: how it ended. It is the communicator's again.
+  Result<> finish(Operation &operation);
+
   // Gives a message of this communicator to its call, or keeps it for a call to come.
   void deliver(const mesh::Record &record);
-  // Lets the running call try again what waited.
+  // A message that came before this communicator was there, and that the mesh has back.
+  void catch_up(const mesh::Record &record);
+  // Operations copy aside what has come from that rank and waits.
+  void make_room(int world_rank);
+  // Lets operations try again what waited.
   void retry() {
     if (windows_.due()) [[unlikely]]
       windows_.retry();
-    if (active_ != nullptr && active_->waits_for_grant()) active_->retry();
+    if (!waiting_.empty()) retry_waiting();
     if (!notices_.empty()) [[unlikely]]
       flush_notices();
   }
-  bool active() const { return active_ != nullptr; }
-  const exec::Execution *execution() const { return active_; }
+  bool waits_for_grant() const { return !waiting_.empty() || windows_.due() || !notices_.empty(); }
+  // Whether anything is left for retry() or to wait for.
+  bool busy() const { return oldest_ != next_call_ || waits_for_grant(); }
+  bool listed = false;  // by the engine, among those that are busy
+
+  bool running() const { return oldest_ != next_call_; }
+
+  // Messages delivered so far: whether anything comes.
+  std::uint64_t deliveries() const { return deliveries_; }
 
   const std::optional<Error> &failure() const { return failure_; }
-  // The first failure counts. Ends the running call.
+  // The first failure counts. Ends all operations.
   void fail(Error error);
-  // "allreduce of 100 x float, sum (call 17)", for messages about a call that waits.
-  std::string current() const;
+  // The same, and the other ranks learn of it.
+  void fail_everywhere(Error error);
+
+  // "rank 3", or "rank 1 (rank 3 of the world)".
+  std::string name_of(int world_rank) const;
+  // "allreduce of 100 x float, sum (call 17) has waited 10 s for data from rank 3".
+  std::string describe_wait(const Operation &operation, std::int64_t seconds) const;
 
  private:
-  struct Entry {
-    collectives::Choice choice;
-    std::int32_t root;
-    bool in_place;
-    std::unique_ptr<exec::Plan> plan;
-    std::unique_ptr<exec::Execution> execution;
-  };
   Result<Entry *> entry_for(const Shape &shape);
   Result<> prepare(const Call &call);
-  void mismatch(const mesh::Record &record);
-  void send_failure_notices(const std::string &text);
+  void convert(Operation &operation, const Call &call, exec::Binding &binding);
+  Operation &take(Entry &entry);
+  Operation *find(std::uint32_t call) const {
+    Operation *operation = running_[call & (running_.size() - 1)];
+    return operation != nullptr && operation->call == call ? operation : nullptr;
+  }
+  void enlist(Operation &operation);
+  void retire(Operation &operation);
+  // After anything that may have moved it.
+  void look_at(Operation &operation) {
+    if (operation.execution.done()) retire(operation);
+    else if (operation.execution.contradicting_rank() >= 0) [[unlikely]]
+      mismatch(operation.execution.contradicting_rank(), operation.call);
+    else if (operation.execution.waits_for_grant() && !operation.waiting) wait_with(operation);
+  }
+  void wait_with(Operation &operation);
+  void retry_waiting();
+  void take_notice(const mesh::Record &record);
+  void mismatch(int peer, std::uint32_t call);
   void flush_notices();
 
   mesh::Mesh &mesh_;
-  const std::uint16_t id_;
+  const mesh::Group group_;
+  const int rank_;
+  const Identity identity_;
   const Setting setting_;
   std::uint32_t next_call_ = 0;
-  exec::Pool pool_;  // of the entries and the inbox: before them
+  exec::Windows windows_;  // of the operations: before them
+  exec::Pool pool_;        // of the operations and the inbox: before them
   std::vector<std::unique_ptr<Entry>> entries_;
 
   Shape last_shape_;
   Entry *last_entry_ = nullptr;
   std::uint32_t last_signature_ = 0;
+  Conversion last_conversion_;
   bool last_pairwise_ = false;
-  Conversion conversion_;  // of calls of the last shape
 
-  exec::Execution *active_ = nullptr;
-  std::uint32_t active_call_ = 0;
-  exec::Windows windows_;
+  // By call number, modulo the size, which is a power of two and more than the distance from the oldest to the next.
+  std::vector<Operation *> running_;
+  std::uint32_t oldest_ = 0;  // the first that is not done, or next_call_
+  std::vector<Operation *> waiting_;
   Inbox inbox_{pool_};
+  std::uint64_t deliveries_ = 0;
   std::optional<Error> failure_;
-  std::vector<std::pair<int, std::string>> notices_;  // failure notices that wait for a control credit
+  struct Notice {
+    int peer;
+    Code code;
+    std::string text;
+  };
+  std::vector<Notice> notices_;  // of failure, that wait for a control credit
 };
 
 }  // namespace tutti::comm

@@ -12,6 +12,8 @@ using collectives::Partition;
 void Conversion::choose(const Call &call, int rank, int ranks, std::size_t widen_bytes) {
   const Shape &shape = call.shape;
   const collectives::Form &form = collectives::form_of(shape.collective);
+  shape_ = shape;
+  chosen_ = true;
   reduces_ = form.reduces;
   needed_ = false;
   in_place_ = shape.in_place;
@@ -21,7 +23,7 @@ void Conversion::choose(const Call &call, int rank, int ranks, std::size_t widen
   count_ = vector_elements(shape, ranks);
   reduction_.choose({.type = shape.type,
                      .op = shape.op,
-                     .created = call.created,
+                     .created = call.created ? &*call.created : nullptr,
                      .ranks = ranks,
                      .count = count_,
                      .widen_bytes = widen_bytes});

@@ -5,7 +5,8 @@
 // converted elements, in the caller's output where that has room, else in memory of this object.
 //
 // Invariants
-// - One object serves one call at a time: the kernel points into it until the call is over.
+// - Where of_one_call() says so, an object serves one call at a time: the kernel points into it, and what travels may
+//   be in it, until the call is over.
 // - The caller's input is never written, unless it is the output; nor is output that is not a result.
 #pragma once
 
@@ -29,7 +30,11 @@ class Conversion {
   bool ordered() const { return reduces_ && !reduction_.commutative(); }
   reduce::Kernel kernel() const { return kernel_; }  // null where nothing is reduced
 
-  // Whether enter() and leave() have to be called. Every call asks.
+  // Whether calls need objects of their own; otherwise what choose() found serves any number at once. Every call asks.
+  bool of_one_call() const { return needed_ || kernel_.context() != nullptr; }
+  // Whether choose() has been called for calls like this one.
+  bool serves(const Call &call) const { return chosen_ && call.shape == shape_; }
+  // Whether enter() and leave() have to be called.
   bool needed() const { return needed_; }
   // Converts the input, and binds the execution to what travels instead of the caller's buffers.
   void enter(const Call &call, exec::Binding &binding);
@@ -37,6 +42,8 @@ class Conversion {
   void leave() { reduction_.leave(results_, travelling_, result_count_); }
 
  private:
+  Shape shape_;
+  bool chosen_ = false;
   reduce::Reduction reduction_;  // meaningless where nothing is reduced
   reduce::Kernel kernel_;
   bool reduces_ = false, needed_ = false, in_place_ = false;

@@ -25,16 +25,6 @@ constexpr int kGrantNapMs = 1;
 // Upper bound on a sleep; only a safety net, since every event has a file descriptor. At most two wake-ups a second.
 constexpr int kSleepMs = 500;
 
-// After so long without any message people want to know for whom a call waits.
-constexpr std::int64_t kTellNs = 10 * kNanosecondsPerSecond;
-
-void tell_waiting(const Communicator &communicator, const exec::Execution &execution) {
-  std::string ranks;
-  for (const int rank : execution.missing()) ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", rank);
-  TUTTI_LOG(warn, "{} has waited 10 s{}; it goes on waiting", communicator.current(),
-            ranks.empty() ? std::string(" for acknowledgements") : fmt::format(" for data from rank {}", ranks));
-}
-
 void pause_cpu() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -45,14 +35,16 @@ void pause_cpu() {
 
 }  // namespace
 
-WaitPolicy wait_policy(int ranks_per_core, std::int64_t spin_us_setting) {
+WaitPolicy wait_policy(int ranks_per_core, const Config &config) {
   WaitPolicy policy;
   // With a core for each rank spinning costs nobody. With more ranks than cores the peer waited for may need this core:
   // give it away at once, and keep offering it, since yielding among runnable core-mates beats sleeping and being
   // woken.
   policy.spin_ns = ranks_per_core <= 1 ? 200'000 : 0;
   policy.yield_ns = ranks_per_core <= 1 ? 1'000'000 : 5'000'000;
-  if (spin_us_setting >= 0) policy.spin_ns = spin_us_setting * 1000;
+  if (config.spin_us >= 0) policy.spin_ns = config.spin_us * 1000;
+  policy.tell_ns = config.warn_after_s * kNanosecondsPerSecond;
+  policy.timeout_ns = config.timeout_s * kNanosecondsPerSecond;
   return policy;
 }
 
@@ -72,66 +64,190 @@ void Engine::add(Communicator &communicator) {
   if (communicators_.size() <= communicator.id()) communicators_.resize(communicator.id() + std::size_t{1});
   TUTTI_CHECK(communicators_[communicator.id()] == nullptr);
   communicators_[communicator.id()] = &communicator;
+  for (const Stray &stray : strays_)
+    if (stray.record.stream.communicator == communicator.id()) communicator.catch_up(stray.record);
 }
 
-void Engine::remove(Communicator &communicator) { communicators_[communicator.id()] = nullptr; }
+void Engine::remove(Communicator &communicator) {
+  communicators_[communicator.id()] = nullptr;
+  std::erase(busy_, &communicator);
+}
+
+void Engine::expect_strays(bool on) {
+  stray_takers_ += on ? 1 : -1;
+  if (stray_takers_ == 0) strays_.clear();
+}
+
+void Engine::keep_stray(const mesh::Record &record) {
+  Stray &stray = strays_.emplace_back(Stray{record, {record.payload, record.payload + record.bytes}});
+  stray.record.payload = stray.bytes.data();
+}
 
 int Engine::progress(std::size_t most) {
   const int count = mesh_->poll(std::span(records_).first(std::min(most, kBatch)));
   for (int i = 0; i < count; ++i) {
     const mesh::Record &record = records_[static_cast<std::size_t>(i)];
     const std::size_t id = record.stream.communicator;
-    if (id < communicators_.size() && communicators_[id] != nullptr) [[likely]]
+    if (id < communicators_.size() && communicators_[id] != nullptr) [[likely]] {
+      touch(*communicators_[id]);
       communicators_[id]->deliver(record);
-    else mesh_->release(record);  // a communicator that is gone here
+    } else {
+      if (stray_takers_ != 0) keep_stray(record);
+      mesh_->release(record);  // otherwise of a communicator that is gone here
+    }
   }
-  for (Communicator *communicator : communicators_)
-    if (communicator != nullptr) communicator->retry();
+  if (mesh_->crowded()) [[unlikely]]
+    mesh_->take_crowded([this](int rank) {
+      for (Communicator *communicator : busy_) communicator->make_room(rank);
+    });
+  for (std::size_t i = 0; i < busy_.size();) {
+    Communicator &communicator = *busy_[i];
+    communicator.retry();
+    if (communicator.busy()) [[likely]] {
+      ++i;
+      continue;
+    }
+    communicator.listed = false;
+    busy_[i] = busy_.back();
+    busy_.pop_back();
+  }
   return count;
 }
 
-Result<> Engine::run(Communicator &communicator, const Call &call) {
+Result<Operation *> Engine::start(Communicator &communicator, const Call &call) {
   if (aborted()) [[unlikely]]
     look_around(0);
-  TUTTI_TRY(exec::Execution * execution, communicator.start(call));
-  if (!execution->done()) TUTTI_TRY(wait(communicator, *execution, Until::done));
-  communicator.finish();
-  if (mesh_->owes_acknowledgement()) [[unlikely]]
-    return wait(communicator, *execution, Until::settled);
-  return {};
+  touch(communicator);
+  return communicator.start(call);
 }
 
-Result<> Engine::wait(Communicator &communicator, exec::Execution &execution, Until until) {
-  std::int64_t idle_since = 0;
-  unsigned idle_polls = 0;
-  bool yielding = policy_.spin_ns == 0, told = false;
-  for (;;) {
-    const int found = progress(std::max(1u, execution.open_steps()));
-    if (communicator.failure()) [[unlikely]]
-      return tl::unexpected<Error>(*communicator.failure());
-    if (over(execution, until)) return {};
-    if (found != 0) {
-      idle_polls = 0;
-      continue;
+namespace {
+
+// One operation of one communicator.
+class OfOperation final : public Condition {
+ public:
+  OfOperation(Communicator &communicator, const Operation &operation)
+      : communicator_(communicator), operation_(operation) {}
+  bool over() const override { return operation_.done; }
+  std::uint64_t arrivals() const override { return communicator_.deliveries(); }
+  std::string describe(std::int64_t seconds) const override { return communicator_.describe_wait(operation_, seconds); }
+  void time_out(const Error &error) override { communicator_.fail_everywhere(error); }
+
+ private:
+  Communicator &communicator_;
+  const Operation &operation_;
+};
+
+}  // namespace
+
+Result<> Engine::run(Communicator &communicator, const Call &call, Lock &lock) {
+  TUTTI_TRY(Operation * operation, start(communicator, call));
+  if (!operation->done) {
+    OfOperation condition(communicator, *operation);
+    wait_for(
+        condition, [operation] { return std::max(1u, operation->execution.open_steps()); }, lock);
+  }
+  const Result<> ended = communicator.finish(*operation);
+  if (mesh_->owes_acknowledgement()) [[unlikely]]
+    settle(lock);
+  return ended;
+}
+
+void Engine::look() {
+  if (++looks_ % kIdlePolls == 0 || aborted()) look_around(now_ns());
+}
+
+void Engine::wait(Condition &condition, Lock &lock) {
+  if (!condition.over())
+    wait_for(
+        condition, [] { return kBatch; }, lock);
+}
+
+void Engine::settle(Lock &lock) {
+  class Settled final : public Condition {
+   public:
+    explicit Settled(const Engine &engine) : engine_(engine) {}
+    bool over() const override { return !engine_.mesh_->owes_acknowledgement() || engine_.failed_; }
+    std::uint64_t arrivals() const override { return 0; }
+    std::string describe(std::int64_t seconds) const override {
+      return fmt::format("an acknowledgement has waited {} s for room in a send queue", seconds);
     }
-    if (yielding) sched_yield();
+    void time_out(const Error &) override {}
+
+   private:
+    const Engine &engine_;
+  };
+  Settled condition(*this);
+  wait(condition, lock);
+}
+
+void Engine::serve(Lock &lock) {
+  class Stopped final : public Condition {
+   public:
+    explicit Stopped(const Engine &engine) : engine_(engine) {}
+    bool over() const override { return !engine_.serving_.load(std::memory_order_relaxed); }
+    std::uint64_t arrivals() const override { return ++looks_; }  // never silent
+    std::string describe(std::int64_t) const override { return {}; }
+    void time_out(const Error &) override {}
+
+   private:
+    const Engine &engine_;
+    mutable std::uint64_t looks_ = 0;
+  };
+  Stopped condition(*this);
+  wait(condition, lock);
+}
+
+void Engine::stop_serving() {
+  serving_.store(false, std::memory_order_relaxed);
+  wake();
+  news_.fetch_add(1);
+  news_.notify_all();
+}
+
+template <class What, class Most>
+void Engine::wait_for(What &condition, Most most, Lock &lock) {
+  std::int64_t idle_since = 0, silent_since = 0;
+  std::uint64_t arrivals = 0;
+  unsigned idle_polls = 0;
+  bool yielding = policy_.spin_ns == 0, busy = true, told = false;
+  const bool shared = lock.owns_lock();
+  for (;;) {
+    const int found = progress(most());
+    if (condition.over()) break;
+    if (shared) [[unlikely]] {
+      if (found != 0) tell_others();
+      lock.unlock();
+    }
+    if (found != 0) busy = true;
+    else if (yielding) sched_yield();
     else pause_cpu();
-    if (++idle_polls % kIdlePolls != 0) continue;
+    if (shared) lock.lock();
+    if (found != 0 || ++idle_polls % kIdlePolls != 0) continue;
     const std::int64_t now = now_ns();
-    if (idle_polls == kIdlePolls) {
+    if (std::exchange(busy, false)) {
       idle_since = now;
       yielding = policy_.spin_ns == 0;
     }
     look_around(now);
-    if (communicator.failure()) return tl::unexpected<Error>(*communicator.failure());
-    const std::int64_t idle = now - idle_since;
-    if (idle > kTellNs && !told) {
-      told = true;
-      tell_waiting(communicator, execution);
+    if (condition.over()) break;
+    if (silent_since == 0 || condition.arrivals() != arrivals) {
+      silent_since = now;
+      arrivals = condition.arrivals();
     }
+    const std::int64_t silent = now - silent_since;
+    if (silent > policy_.tell_ns && policy_.tell_ns != 0 && !std::exchange(told, true))
+      TUTTI_LOG(warn, "{}; it goes on waiting", condition.describe(silent / kNanosecondsPerSecond));
+    if (silent > policy_.timeout_ns && policy_.timeout_ns != 0) [[unlikely]] {
+      condition.time_out({Code::timeout, fmt::format("{}, as long as TUTTI_TIMEOUT allows",
+                                                     condition.describe(silent / kNanosecondsPerSecond))});
+      silent_since = 0;
+    }
+    const std::int64_t idle = now - idle_since;
     if (idle > policy_.spin_ns) yielding = true;
-    if (idle > policy_.spin_ns + policy_.yield_ns) sleep(execution, until);
+    if (idle > policy_.spin_ns + policy_.yield_ns) sleep(condition, lock);
   }
+  if (shared) tell_others();  // one of them may have to sleep in this one's place
 }
 
 void Engine::look_around(std::int64_t now) {
@@ -166,34 +282,66 @@ void Engine::give_up(const Error &error) {
 }
 
 void Engine::fail_all(const Error &error) {
+  failed_ = true;
   for (Communicator *communicator : communicators_)
     if (communicator != nullptr) communicator->fail(error);
 }
 
-void Engine::sleep(const exec::Execution &execution, Until until) {
+bool Engine::waits_for_grant() const {
+  return std::ranges::any_of(busy_, [](const Communicator *communicator) { return communicator->waits_for_grant(); });
+}
+
+void Engine::sleep(const Condition &condition, Lock &lock) {
+  const bool shared = lock.owns_lock();
+  if (asleep_) {
+    if (waits_for_grant()) wake();  // that one may not know that it has to look for grants
+    const std::uint32_t news = news_.load();
+    lock.unlock();
+    news_.wait(news);
+    lock.lock();
+    return;
+  }
   if (const Result<> armed = mesh_->arm(); !armed) {
     give_up(armed.error());
     return;
   }
   const bool nothing_came =
-      progress() == 0 && !over(execution, until) && !aborted() &&
+      progress() == 0 && !condition.over() && !aborted() &&
       (control_ == nullptr || control_->changes().load(std::memory_order_acquire) == seen_changes_);
   if (nothing_came) {
     std::vector<pollfd> fds;
     for (const int fd : mesh_->fds()) fds.push_back({fd, POLLIN, 0});
     if (control_ != nullptr) fds.push_back({control_->event_fd(), POLLIN, 0});
     fds.push_back({wake_fd_, POLLIN, 0});
-    const bool explaining = !breakages_.empty();
-    ::poll(fds.data(), fds.size(), execution.waits_for_grant() || explaining ? kGrantNapMs : kSleepMs);
+    const int nap_ms = waits_for_grant() || !breakages_.empty() ? kGrantNapMs : kSleepMs;
+    asleep_ = true;
+    if (shared) lock.unlock();
+    ::poll(fds.data(), fds.size(), nap_ms);
+    if (shared) lock.lock();
+    asleep_ = false;
+    std::uint64_t woken = 0;
+    // Empty if nobody woke it. Aborts are flags, too, and are not lost here.
+    [[maybe_unused]] const ssize_t read = ::read(wake_fd_, &woken, sizeof(woken));
   }
   mesh_->disarm();
+  if (shared) tell_others();
+}
+
+void Engine::wake() {
+  const std::uint64_t one = 1;
+  // Only fails when the counter is full, which wakes just as well.
+  [[maybe_unused]] const ssize_t written = ::write(wake_fd_, &one, sizeof(one));
+}
+
+void Engine::tell_others() {
+  news_.fetch_add(1);
+  news_.notify_all();
+  if (asleep_) wake();
 }
 
 void Engine::abort() {
   aborted_.store(true, std::memory_order_release);
-  const std::uint64_t one = 1;
-  // Only fails when the counter is full, which wakes just as well.
-  [[maybe_unused]] const ssize_t written = ::write(wake_fd_, &one, sizeof(one));
+  wake();
 }
 
 }  // namespace tutti::comm

@@ -6,15 +6,20 @@
 // Why no wake-up is lost: a sleeper arms every completion queue, then polls once more, then waits on the channels. What
 // arrived before arming is found by that poll; what arrives after it raises an event on a channel (the devices order
 // the arming against their own deliveries). Deaths and aborts are counters that are read after arming, too, and raise
-// event fds.
+// event fds. With several threads, one of them sleeps so, without the lock; another that makes progress meanwhile may
+// have done what the sleeper waits for, and wakes it. Further ones wait for that one, or for anybody's progress.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <string>
 #include <vector>
 
+#include "base/config.h"
+#include "base/fair_mutex.h"
 #include "base/result.h"
 #include "comm/communicator.h"
 #include "control/control.h"
@@ -25,10 +30,29 @@ namespace tutti::comm {
 struct WaitPolicy {
   std::int64_t spin_ns = 0;   // polling without giving the core away
   std::int64_t yield_ns = 0;  // polling with sched_yield in between, after that; then sleeping
+  // After so long without a message for what is waited for, one line names the ranks concerned.
+  std::int64_t tell_ns = 0;     // 0: never
+  std::int64_t timeout_ns = 0;  // after so long without one, an error; 0: never
 };
 
-// By ranks per core; spin_us_setting is TUTTI_SPIN_US (-1: by table).
-WaitPolicy wait_policy(int ranks_per_core, std::int64_t spin_us_setting);
+// By ranks per core and configuration.
+WaitPolicy wait_policy(int ranks_per_core, const Config &config);
+
+// What callers hold while they are in the engine: nothing, where one thread at a time calls.
+using Lock = std::unique_lock<FairMutex>;
+
+// What a thread waits for.
+class Condition {
+ public:
+  virtual ~Condition() = default;
+  virtual bool over() const = 0;
+  // Grows with what comes for it; only compared.
+  virtual std::uint64_t arrivals() const = 0;
+  // "allreduce of 100 x float, sum (call 17) has waited 10 s for data from rank 3"
+  virtual std::string describe(std::int64_t seconds) const = 0;
+  // Ends it with an error, here and on the other ranks.
+  virtual void time_out(const Error &error) = 0;
+};
 
 class Engine {
  public:
@@ -42,12 +66,27 @@ class Engine {
   mesh::Mesh &mesh() { return *mesh_; }
   void add(Communicator &communicator);
   void remove(Communicator &communicator);
+  // While communicators are being made: other ranks may have finished and use theirs already. What comes for a number
+  // that nobody has is kept for the next one added, until as many ends of this as beginnings.
+  void expect_strays(bool on);
 
   // Polls once and delivers; the number of arrivals, at most `most` (what is fetched beyond what the running calls can
   // use has to be copied aside). Never blocks.
   int progress(std::size_t most = kBatch);
+  // Starts a call. The operation ends with communicator.finish(), once it is done.
+  Result<Operation *> start(Communicator &communicator, const Call &call);
+  // Deaths, broken links and aborts, for callers that do not wait.
+  void look();
   // Runs one call to its end.
-  Result<> run(Communicator &communicator, const Call &call);
+  Result<> run(Communicator &communicator, const Call &call, Lock &lock);
+  // Until the condition is over. Deaths, broken links and aborts end whatever communicators have under way.
+  void wait(Condition &condition, Lock &lock);
+  // Until the acknowledgements that this rank owes have been posted: a peer's operation may wait for them, so nobody
+  // leaves the library before.
+  void settle(Lock &lock);
+  // Progress for other threads, until stop() has been called.
+  void serve(Lock &lock);
+  void stop_serving();
 
   // Any thread: everything here ends with TUTTI_ERROR_ABORTED.
   void abort();
@@ -56,15 +95,22 @@ class Engine {
  private:
   static constexpr std::size_t kBatch = 16;
   Engine(std::unique_ptr<mesh::Mesh> mesh, control::Control *control, WaitPolicy policy, int wake_fd);
-  enum class Until { done, settled };  // settled: and nobody waits for an acknowledgement of ours
-  Result<> wait(Communicator &communicator, exec::Execution &execution, Until until);
+  // The loop of all waiting. `most()` is how many messages to fetch at once.
+  template <class What, class Most>
+  void wait_for(What &condition, Most most, Lock &lock);
   // Looks at what is not on the data path: deaths, breakages, aborts. Sets the communicators' failures.
   void look_around(std::int64_t now);
   void fail_all(const Error &error);
-  bool over(const exec::Execution &execution, Until until) const {
-    return execution.done() && (until == Until::done || !mesh_->owes_acknowledgement());
+  void keep_stray(const mesh::Record &record);
+  void touch(Communicator &communicator) {
+    if (communicator.listed) return;
+    communicator.listed = true;
+    busy_.push_back(&communicator);
   }
-  void sleep(const exec::Execution &execution, Until until);
+  bool waits_for_grant() const;
+  void sleep(const Condition &condition, Lock &lock);
+  void wake();
+  void tell_others();
   void give_up(const Error &error);
 
   std::unique_ptr<mesh::Mesh> mesh_;
@@ -72,11 +118,24 @@ class Engine {
   const WaitPolicy policy_;
   const int wake_fd_;
   std::vector<Communicator *> communicators_;  // by id
+  std::vector<Communicator *> busy_;           // those with something under way
   std::array<mesh::Record, kBatch> records_;   // of the poll under way
+  struct Stray {
+    mesh::Record record;
+    std::vector<std::byte> bytes;
+  };
+  std::vector<Stray> strays_;
+  int stray_takers_ = 0;
+  unsigned looks_ = 0;
+  bool failed_ = false;  // as a whole
   std::uint64_t seen_changes_ = 0;
   std::atomic<bool> aborted_{false};
+  std::atomic<bool> serving_{true};
   std::vector<mesh::Breakage> breakages_;  // not yet explained by a death
   std::int64_t explain_until_ns_ = 0;
+  // Of several threads.
+  bool asleep_ = false;                 // one sleeps in poll(2)
+  std::atomic<std::uint32_t> news_{0};  // changes when another's condition may have
 };
 
 }  // namespace tutti::comm

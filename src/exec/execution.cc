@@ -131,7 +131,9 @@ TUTTI_HOT bool Execution::send_at_once(std::uint32_t step) {
   const PlanStep &plan_step = plan_.steps()[step];
   Run &run = runs_[step];
   const int to = plan_step.step.peer;
-  if (plan_step.step.kind != Step::Kind::send || plan_step.edges != 0 || run.cut || !windows_.open(to)) return false;
+  if (plan_step.step.kind != Step::Kind::send || plan_step.edges != 0 || run.cut ||
+      !windows_.open(to, run.total, oldest_))
+    return false;
   Peer &peer = peers_[static_cast<std::size_t>(plan_step.peer_slot)];
   if (peer.next_send != plan_step.turn) return false;
   const std::byte *data = read_address(plan_step.step.source, run.source_offset);
@@ -144,8 +146,9 @@ TUTTI_HOT bool Execution::send_at_once(std::uint32_t step) {
   return true;
 }
 
-void Execution::start(const Binding &binding) {
+void Execution::start(const Binding &binding, bool oldest) {
   binding_ = binding;
+  oldest_ = oldest;
   if (binding.count != measured_count_ || binding.element_bytes != measured_element_bytes_ ||
       plan_.partition() == Partition::listed)
     measure_steps();
@@ -156,7 +159,8 @@ void Execution::start(const Binding &binding) {
   }
   for (Run &run : runs_) run.done = run.released = 0;
   open_steps_ = filled_steps_;
-  blocked_ = contradicted_ = false;
+  blocked_ = false;
+  contradicting_rank_ = -1;
   for (const std::uint32_t step : plan_.starters())
     if (runs_[step].total != 0 && !send_at_once(step)) advance(step);
   if (ready_head_ != ready_tail_) drain();
@@ -214,7 +218,7 @@ void Execution::advance_send(std::uint32_t step, std::uint64_t limit) {
     // The end of a staged transfer: its pieces may hold memory until they are acknowledged.
     const bool last = run.cut && run.done + bytes == run.total;
     mesh::Sent sent;
-    if (windows_.open(to)) sent = mesh_.send(to, stream_to(peer), {data + run.done, bytes}, last);
+    if (windows_.open(to, bytes, oldest_)) sent = mesh_.send(to, stream_to(peer), {data + run.done, bytes}, last);
     if (!sent.accepted) {
       blocked_ = true;
       blocked_sends_.push_back(step);
@@ -289,7 +293,7 @@ void Execution::advance_receive(std::uint32_t step, std::uint64_t limit) {
     Arrival &arrival = peer.pending[peer.head];
     const std::uint32_t left = arrival.record.bytes - arrival.offset;
     if (left > run.total - run.done) {
-      contradicted_ = true;
+      contradicting_rank_ = arrival.record.peer;
       return;
     }
     const std::uint64_t bytes = std::min<std::uint64_t>(left, limit - run.done);
@@ -337,7 +341,7 @@ void Execution::advance_local(std::uint32_t step, std::uint64_t limit) {
 void Execution::arrive(const Arrival &arrival) {
   const std::int32_t slot = plan_.slot_of(arrival.record.peer);
   if (slot < 0) {
-    contradicted_ = true;
+    contradicting_rank_ = arrival.record.peer;
     give_back(arrival);
     return;
   }
@@ -345,7 +349,7 @@ void Execution::arrive(const Arrival &arrival) {
   if (peer.holds_head != peer.holds.size()) check_holds(peer);  // its header may have acknowledged
   const std::uint32_t step = receive_step(peer, slot);
   if (step == kNoStep) [[unlikely]] {
-    contradicted_ = true;
+    contradicting_rank_ = arrival.record.peer;
     give_back(arrival);
     return;
   }
@@ -356,10 +360,14 @@ void Execution::arrive(const Arrival &arrival) {
   peer.pending.push_back(arrival);
   push(step);
   drain();
-  // What waits may not use up what its peer may send: then it moves to memory of its own, oldest first.
-  if (peer.head < peer.pending.size() && mesh_.holds_much(arrival.record))
-    for (std::size_t i = peer.head; i < peer.pending.size(); ++i)
-      if (peer.pending[i].own == nullptr) spill(peer.pending[i]);
+}
+
+void Execution::make_room(int rank) {
+  const std::int32_t slot = plan_.slot_of(rank);
+  if (slot < 0) return;
+  Peer &peer = peers_[static_cast<std::size_t>(slot)];
+  for (std::size_t i = peer.head; i < peer.pending.size(); ++i)
+    if (peer.pending[i].own == nullptr) spill(peer.pending[i]);
 }
 
 void Execution::spill(Arrival &arrival) {

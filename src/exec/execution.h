@@ -8,8 +8,7 @@
 // - a run's `released` is how many bytes of step s others may rely on: for a send, bytes that no replay can need any
 // more.
 // - An arrival is consumed in order, by the step that it matches; until then it stays in its receive buffer, or, once
-//   its peer has used up half of what it may use, in memory of the execution's own (so that a stream can stop only
-//   itself).
+//   its peer has used up half of what it may use, in memory of its own (so that a stream can stop only itself).
 // - Nothing here blocks; but for such memory, nothing allocates in steady state.
 #pragma once
 
@@ -57,9 +56,13 @@ class Execution {
   Execution(const Execution &) = delete;
   Execution &operator=(const Execution &) = delete;
 
-  void start(const Binding &binding);
+  // Only the oldest call that runs may use all of the windows (exec/windows.h).
+  void start(const Binding &binding, bool oldest = true);
+  void become_oldest() { oldest_ = true; }
   // A record of this stream. Takes it over: it is released, or its memory freed, when consumed.
   void arrive(const Arrival &arrival);
+  // Copies aside what has come from that rank and waits: it may not use up what its peer may send (Mesh::crowded).
+  void make_room(int rank);
   // Gives the memory of an arrival back without using it.
   void drop(const Arrival &arrival);
   // Tries again what waited for credits, windows or acknowledgements. Cheap when nothing does.
@@ -67,11 +70,12 @@ class Execution {
   bool done() const { return open_steps_ == 0; }
   // Messages that are worth fetching at once: not more than this run has steps to use them.
   std::uint32_t open_steps() const { return open_steps_; }
-  bool waits_for_grant() const { return blocked_ || holds_ != 0 || windows_.due(); }
+  bool waits_for_grant() const { return blocked_ || holds_ != 0; }
   // Whether a message of this signature is what this run expects of that rank.
   bool expects(int rank, std::uint32_t signature) const;
-  // Whether a message contradicted the plan (more bytes than the step it matches): the ranks make different calls.
-  bool contradicted() const { return contradicted_; }
+  // The rank whose message contradicted the plan (more bytes than the step it matches), so that the ranks make
+  // different calls; else -1.
+  int contradicting_rank() const { return contradicting_rank_; }
   // Gives everything back and forgets the run (after an error).
   void cancel();
   // Ranks from which this run still expects data, ascending.
@@ -145,7 +149,8 @@ class Execution {
   int element_shift_ = 0;  // log2 of the bytes of an element, -1 where they are no power of two
   std::uint32_t holds_ = 0;
   bool blocked_ = false;  // a send or a window waits for credits
-  bool contradicted_ = false;
+  int contradicting_rank_ = -1;
+  bool oldest_ = true;
 };
 
 }  // namespace tutti::exec

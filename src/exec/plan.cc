@@ -87,14 +87,14 @@ Range one_name(const collectives::Schedule &schedule, Range range) {
 
 }  // namespace
 
-Plan Plan::compile(const collectives::Schedule &schedule, int ranks) {
+Plan Plan::compile(const collectives::Schedule &schedule, const mesh::Group &group) {
   Plan plan;
   plan.partition_ = schedule.partition;
   plan.blocks_ = schedule.blocks;
   plan.input_blocks_ = schedule.input_blocks;
   plan.output_blocks_ = schedule.output_blocks;
   plan.scratch_vectors_ = schedule.scratch_vectors;
-  plan.slot_of_rank_.assign(static_cast<std::size_t>(ranks), -1);
+  plan.slot_of_rank_.assign(static_cast<std::size_t>(group.world_ranks()), -1);
   Conflicts conflicts(schedule);
   std::vector<std::vector<std::uint32_t>> followers(schedule.steps.size()), receives_of, sends_of;
 
@@ -110,6 +110,7 @@ Plan Plan::compile(const collectives::Schedule &schedule, int ranks) {
     }
     step.edges = static_cast<std::uint32_t>(plan.edges_.size()) - step.first_edge;
     if (step.step.peer >= 0) {
+      step.step.peer = group.world_rank(step.step.peer);
       std::int32_t &slot = plan.slot_of_rank_[static_cast<std::size_t>(step.step.peer)];
       if (slot < 0) {
         slot = static_cast<std::int32_t>(plan.peers_.size());

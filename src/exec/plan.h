@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "collectives/schedule.h"
+#include "mesh/group.h"
 
 namespace tutti::exec {
 
@@ -42,7 +43,8 @@ struct PeerPlan {
 
 class Plan {
  public:
-  static Plan compile(const collectives::Schedule &schedule, int ranks);
+  // The schedule counts in ranks of the group, the plan in those of the world.
+  static Plan compile(const collectives::Schedule &schedule, const mesh::Group &group);
 
   collectives::Partition partition() const { return partition_; }
   std::uint32_t blocks() const { return blocks_; }

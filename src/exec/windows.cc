@@ -6,34 +6,39 @@
 
 namespace tutti::exec {
 
-Windows::Windows(mesh::Mesh &mesh, std::uint16_t communicator, std::uint32_t window_bytes)
+Windows::Windows(mesh::Mesh &mesh, const mesh::Group &group, std::uint16_t communicator, std::uint32_t generation,
+                 std::uint32_t window_bytes)
     : mesh_(mesh),
+      group_(group),
       communicator_(communicator),
+      generation_(generation),
       window_bytes_(window_bytes),
       half_(window_bytes / 2),
-      windows_(static_cast<std::size_t>(mesh.ranks())) {
+      windows_(static_cast<std::size_t>(group.ranks())) {
   for (Window &window : windows_) window.end = window_bytes_;
 }
 
 void Windows::tell(int rank) {
   Window &window = of(rank);
   const std::uint64_t consumed = window.consumed;
-  const bool told = mesh_.send_control(rank, {.communicator = communicator_}, link::Kind::window,
-                                       {reinterpret_cast<const std::byte *>(&consumed), sizeof(consumed)});
+  const bool told =
+      mesh_.send_control(rank, {.communicator = communicator_, .signature = generation_}, link::Kind::window,
+                         {reinterpret_cast<const std::byte *>(&consumed), sizeof(consumed)});
   if (told) window.told = consumed;
   due_ += static_cast<int>(!told) - static_cast<int>(window.due);
   window.due = !told;
 }
 
 void Windows::retry() {
-  for (int rank = 0; rank < mesh_.ranks(); ++rank)
-    if (of(rank).due) tell(rank);
+  for (int rank = 0; rank < group_.ranks(); ++rank)
+    if (const int world_rank = group_.world_rank(rank); of(world_rank).due) tell(world_rank);
 }
 
-void Windows::learn(int rank, std::span<const std::byte> payload) {
+void Windows::learn(const mesh::Record &record) {
+  if (record.stream.signature != generation_ || group_.rank_of(record.peer) < 0) return;
   std::uint64_t consumed = 0;
-  std::memcpy(&consumed, payload.data(), std::min(sizeof(consumed), payload.size()));
-  of(rank).end = std::max(of(rank).end, consumed + window_bytes_);
+  std::memcpy(&consumed, record.payload, std::min<std::size_t>(sizeof(consumed), record.bytes));
+  of(record.peer).end = std::max(of(record.peer).end, consumed + window_bytes_);
 }
 
 }  // namespace tutti::exec

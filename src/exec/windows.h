@@ -11,18 +11,27 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
+#include "mesh/group.h"
 #include "mesh/mesh.h"
 
 namespace tutti::exec {
 
 class Windows {
  public:
-  Windows(mesh::Mesh &mesh, std::uint16_t communicator, std::uint32_t window_bytes);
+  // The group outlives the windows. Ranks are those of the world here, as the mesh counts. The generation tells this
+  // communicator from earlier ones of the same number, whose news may still be under way.
+  Windows(mesh::Mesh &mesh, const mesh::Group &group, std::uint16_t communicator, std::uint32_t generation,
+          std::uint32_t window_bytes);
 
-  bool open(int rank) const { return of(rank).sent < of(rank).end; }
+  // Half of a window is the oldest call's alone: otherwise later calls, which a receiver may begin only after that one,
+  // could take all of it, and nobody would go on. So a message of a later call has to fit into what is left of the
+  // other half; the oldest call's may reach beyond the end, or what is larger than a window would never be sent.
+  bool open(int rank, std::uint64_t bytes, bool oldest) const {
+    const Window &window = of(rank);
+    return oldest ? window.sent < window.end : window.sent + charge(bytes) + half_ <= window.end;
+  }
   void sent(int rank, std::uint64_t bytes) { of(rank).sent += charge(bytes); }
   void consumed(int rank, std::uint64_t bytes) {
     Window &window = of(rank);
@@ -31,7 +40,7 @@ class Windows {
       tell(rank);
   }
   // A message of kind window has come.
-  void learn(int rank, std::span<const std::byte> payload);
+  void learn(const mesh::Record &record);
   // Tells again what found no room.
   bool due() const { return due_ != 0; }
   void retry();
@@ -45,14 +54,16 @@ class Windows {
   // Keeping a message costs more than its bytes: without this, empty ones would count for nothing.
   static constexpr std::uint64_t kMessageBytes = 64;
   static std::uint64_t charge(std::uint64_t bytes) { return bytes + kMessageBytes; }
-  Window &of(int rank) { return windows_[static_cast<std::size_t>(rank)]; }
-  const Window &of(int rank) const { return windows_[static_cast<std::size_t>(rank)]; }
+  Window &of(int rank) { return windows_[static_cast<std::size_t>(group_.rank_of(rank))]; }
+  const Window &of(int rank) const { return windows_[static_cast<std::size_t>(group_.rank_of(rank))]; }
   void tell(int rank);
 
   mesh::Mesh &mesh_;
+  const mesh::Group &group_;
   const std::uint16_t communicator_;
+  const std::uint32_t generation_;
   const std::uint64_t window_bytes_, half_;
-  std::vector<Window> windows_;  // by rank
+  std::vector<Window> windows_;  // by rank of the group
   int due_ = 0;
 };
 

@@ -251,9 +251,16 @@ void Mesh::release(const Record &record) {
   if (peer.link.grant_due()) mark_grant(peer);
 }
 
-bool Mesh::holds_much(const Record &record) const {
-  const Peer &peer = *peers_[static_cast<std::size_t>(record.peer)];
-  return peer.held * 2 >= (record.buffer >= 0 ? limits_.credits[0] : limits_.chunks);
+void Mesh::note_crowd(Peer &peer) {
+  if (std::exchange(peer.crowding, true)) return;
+  crowded_.push_back(peer.rank);
+}
+
+// The batch that filled it may have been released since.
+bool Mesh::still_crowded(std::int32_t rank) {
+  Peer &peer = *peers_[static_cast<std::size_t>(rank)];
+  peer.crowding = false;
+  return peer.freed_chunks != 0 || peer.held * 2 >= std::min(limits_.credits[0], limits_.chunks);
 }
 
 TUTTI_HOT bool Mesh::take_receive(Rail &rail, const ibv_wc &completion, Record &record) {
@@ -278,6 +285,10 @@ TUTTI_HOT bool Mesh::take_receive(Rail &rail, const ibv_wc &completion, Record &
   }
   if (chunked) rail.receives.release(buffer);  // it only carried the notice
   ++peer->held;
+  // Chunks are granted in order: one that is not released holds up all after it.
+  const std::uint32_t used = chunked ? (chunk - peer->oldest_chunk + limits_.chunks) % limits_.chunks + 1 : peer->held;
+  if (used * 2 >= (chunked ? limits_.chunks : limits_.credits[0])) [[unlikely]]
+    note_crowd(*peer);
   if (peer->link.grant_due()) mark_grant(*peer);
   ++statistics_.messages_received;
   record = {.payload = front + sizeof(header),

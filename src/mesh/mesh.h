@@ -106,8 +106,15 @@ class Mesh {
   // Whether a peer waits for an acknowledgement that found no room in the send queue. A rank must not leave while it
   // owes one: the peer's operation would hang until this rank's next call.
   bool owes_acknowledgement() const;
-  // Whether the peer of a record has used up half of what it may send, because of records not released.
-  bool holds_much(const Record &record) const;
+  // Peers that have used up half of what they may send, because of records not released: those have to be released
+  // soon, or copied aside, so that no stream stops another. Names each rank once, then forgets it.
+  bool crowded() const { return !crowded_.empty(); }
+  template <class Visitor>
+  void take_crowded(Visitor &&visit) {
+    for (const std::int32_t rank : crowded_)
+      if (still_crowded(rank)) visit(rank);
+    crowded_.clear();
+  }
   bool acknowledged(int peer, std::uint32_t sequence);
   std::size_t receive_window() const;
 
@@ -152,6 +159,8 @@ class Mesh {
   void refill(Rail &rail);
   void poll_and_drop();
   void mark_grant(Peer &peer);
+  void note_crowd(Peer &peer);
+  bool still_crowded(std::int32_t rank);
   void learn_grants(Peer &peer);
   void break_link(Peer &peer, int wc_status, std::string text);
 
@@ -163,6 +172,7 @@ class Mesh {
   std::vector<std::unique_ptr<Rail>> rails_;
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null for this rank
   std::vector<Peer *> grants_due_;            // peers that may have to be told their grants
+  std::vector<std::int32_t> crowded_;         // ranks
   std::vector<Breakage> breakages_;
   std::vector<int> fds_;
   Statistics statistics_;

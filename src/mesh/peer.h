@@ -22,6 +22,7 @@ struct alignas(64) Peer {
   std::uint32_t unsignalled = 0, signal_every = 1;
   std::uint64_t freed_chunks = 0;  // incoming chunks that are free while an older one is not, one bit each
   std::uint32_t oldest_chunk = 0;  // the next to be granted again
+  bool crowding = false;           // among the mesh's crowded ones
   std::uint32_t held = 0;          // receive buffers and chunks of this peer not yet released
   std::int32_t rank = -1;
   bool broken = false;

@@ -27,6 +27,7 @@ class Kernel {
     function_(out, left, right, count, context_);
   }
   Function function() const { return function_; }
+  const void *context() const { return context_; }
   explicit operator bool() const { return function_ != nullptr; }
   bool operator==(const Kernel &) const = default;
 

@@ -40,7 +40,8 @@ class Reduction {
   // `what` is something that takes() allows. Allocates nothing.
   void choose(const What &what);
 
-  Kernel kernel() const { return {function_, &created_}; }
+  // Of an operator of the program's own it points into this object.
+  Kernel kernel() const { return {function_, created_.function != nullptr ? &created_ : nullptr}; }
   std::size_t element_bytes() const { return travelling_bytes_; }  // of what travels
   bool commutative() const { return created_.commutative; }
   // Whether enter() and leave() have to be called; otherwise what travels is what the caller has.

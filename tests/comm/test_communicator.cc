@@ -39,11 +39,15 @@ class Ranks : public testing::Test {
             .output = buffer};
   }
   void begin(int r, const Call &call) {
-    Result<exec::Execution *> execution = rank(r).communicator().start(call);
-    ASSERT_TRUE(execution) << execution.error().text;
-    running_[static_cast<std::size_t>(r)] = *execution;
+    Result<comm::Operation *> operation = rank(r).start(call);
+    ASSERT_TRUE(operation) << operation.error().text;
+    running_[static_cast<std::size_t>(r)] = *operation;
   }
-  bool done(int r) { return running_[static_cast<std::size_t>(r)]->done(); }
+  bool done(int r) { return running_[static_cast<std::size_t>(r)]->done; }
+  void finish(int r) {
+    const Result<> ended = rank(r).communicator().finish(*running_[static_cast<std::size_t>(r)]);
+    EXPECT_TRUE(ended) << ended.error().text;
+  }
   void progress(int polls = 100) {
     for (int i = 0; i < polls; ++i)
       for (auto &each : ranks_) each->engine().progress();
@@ -51,7 +55,7 @@ class Ranks : public testing::Test {
   static std::string memory(Rank &rank) { return rank.engine().mesh().describe_memory(); }
 
   std::vector<std::unique_ptr<Rank>> ranks_;
-  std::vector<exec::Execution *> running_;
+  std::vector<comm::Operation *> running_;
 };
 
 TEST_F(Ranks, AMessageOfACallToComeIsKeptAndItsBufferGoesBack) {
@@ -72,14 +76,14 @@ TEST_F(Ranks, EarlyMessagesGoToTheCallsTheyBelongTo) {
   for (std::uint8_t call = 0; call < 3; ++call) {
     std::uint8_t value = call;
     begin(0, broadcast(&value, 1));
-    rank(0).communicator().finish();
+    finish(0);
     progress();
   }
   for (std::uint8_t call = 0; call < 3; ++call) {
     std::uint8_t value = 99;
     begin(1, broadcast(&value, 1));
     ASSERT_TRUE(done(1));
-    rank(1).communicator().finish();
+    finish(1);
     EXPECT_EQ(value, call);
   }
 }
@@ -111,7 +115,7 @@ TEST_F(Ranks, case_16_ASenderManyCallsAheadStopsAtItsWindowToo) {
     begin(0, broadcast(buffer.data(), kBytes));
     progress(20);
     if (!done(0)) break;
-    rank(0).communicator().finish();
+    finish(0);
   }
   const auto window = static_cast<std::uint64_t>(rank(0).config().early_bytes);
   EXPECT_LE(rank(0).engine().mesh().statistics().bytes_sent, window + kBytes);
@@ -124,14 +128,14 @@ TEST_F(Ranks, case_16_ASenderManyCallsAheadStopsAtItsWindowToo) {
     rank(0).engine().progress();
     rank(1).engine().progress();
     if (ahead < kCalls && done(0)) {
-      rank(0).communicator().finish();
+      finish(0);
       if (++ahead < kCalls) {
         buffer = call(ahead);
         begin(0, broadcast(buffer.data(), kBytes));
       }
     }
     if (done(1)) {
-      rank(1).communicator().finish();
+      finish(1);
       ASSERT_EQ(got, call(behind)) << behind;
       if (++behind < kCalls) begin(1, broadcast(got.data(), kBytes));
     }
@@ -145,14 +149,14 @@ class Mismatch : public Ranks {
  protected:
   void expect_on_both(const Call &zero, const Call &one) {
     begin(0, zero);
-    if (Result<exec::Execution *> begun = rank(1).communicator().start(one); begun) running_[1] = *begun;
+    if (Result<comm::Operation *> begun = rank(1).start(one); begun) running_[1] = *begun;
     progress(1000);
     for (int r = 0; r < 2; ++r) {
       const auto &failure = rank(r).communicator().failure();
       ASSERT_TRUE(failure) << "rank " << r << " did not notice";
       EXPECT_EQ(failure->code, Code::mismatch);
       EXPECT_NE(failure->text.find("different calls"), std::string::npos) << failure->text;
-      const Result<exec::Execution *> next = rank(r).communicator().start(zero);
+      const Result<comm::Operation *> next = rank(r).start(zero);
       ASSERT_FALSE(next) << "a communicator that failed stays failed";
       EXPECT_EQ(next.error().code, Code::mismatch);
     }
@@ -190,9 +194,9 @@ TEST_F(Mismatch, OfARankThatHasReturnedReachesItAtItsNextCall) {
   start(2);
   begin(0, broadcast(a_.data(), 40));
   ASSERT_TRUE(done(0));
-  rank(0).communicator().finish();
+  finish(0);
   for (int i = 0; i < 100; ++i) rank(1).engine().progress();
-  const Result<exec::Execution *> other = rank(1).communicator().start(broadcast(b_.data(), 44));
+  const Result<comm::Operation *> other = rank(1).start(broadcast(b_.data(), 44));
   EXPECT_FALSE(other) << "the message was there before the call";
   begin(0, allreduce(a_.data(), 10));
   progress();
@@ -206,8 +210,7 @@ TEST_F(Ranks, AMismatchOfTwoReachesTheThird) {
   for (auto &buffer : buffers) buffer.resize(20);
   for (int r = 0; r < 3; ++r) {
     const Call call = allreduce(buffers[r].data(), r == 2 ? 11u : 10u);
-    if (Result<exec::Execution *> begun = rank(r).communicator().start(call); begun)
-      running_[static_cast<std::size_t>(r)] = *begun;
+    if (Result<comm::Operation *> begun = rank(r).start(call); begun) running_[static_cast<std::size_t>(r)] = *begun;
   }
   progress(1000);
   for (int r = 0; r < 3; ++r) {
@@ -220,7 +223,8 @@ TEST_F(Ranks, TwoCommunicatorsInDifferentOrderDoNotBlockEachOther) {
   start(2);
   std::vector<std::unique_ptr<comm::Communicator>> second;
   for (int r = 0; r < 2; ++r) {
-    second.push_back(std::make_unique<comm::Communicator>(rank(r).engine().mesh(), 1, comm::Setting{}));
+    second.push_back(std::make_unique<comm::Communicator>(rank(r).engine().mesh(), mesh::Group::world(2),
+                                                          comm::Identity{1, 1}, comm::Setting{}));
     rank(r).engine().add(*second.back());
   }
   // Large enough that everything is used up by the call that the other rank has not begun.
@@ -230,16 +234,16 @@ TEST_F(Ranks, TwoCommunicatorsInDifferentOrderDoNotBlockEachOther) {
     other[r].assign(500'000, 10 * (r + 1));
   }
   begin(0, allreduce(first[0].data(), first[0].size()));
-  Result<exec::Execution *> one = second[1]->start(allreduce(other[1].data(), other[1].size()));
+  Result<comm::Operation *> one = rank(1).engine().start(*second[1], allreduce(other[1].data(), other[1].size()));
   ASSERT_TRUE(one);
   progress(1000);
   EXPECT_FALSE(done(0));
-  EXPECT_FALSE((*one)->done());
+  EXPECT_FALSE((*one)->done);
   begin(1, allreduce(first[1].data(), first[1].size()));
-  Result<exec::Execution *> zero = second[0]->start(allreduce(other[0].data(), other[0].size()));
+  Result<comm::Operation *> zero = rank(0).engine().start(*second[0], allreduce(other[0].data(), other[0].size()));
   ASSERT_TRUE(zero);
   progress(5000);
-  EXPECT_TRUE(done(0) && done(1) && (*one)->done() && (*zero)->done());
+  EXPECT_TRUE(done(0) && done(1) && (*one)->done && (*zero)->done);
   for (int r = 0; r < 2; ++r) {
     EXPECT_EQ(first[r], std::vector<std::int32_t>(500'000, 3));
     EXPECT_EQ(other[r], std::vector<std::int32_t>(500'000, 30));

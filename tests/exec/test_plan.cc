@@ -31,7 +31,7 @@ Plan compile(std::vector<Step> steps, bool in_place = false) {
                         .in_place = in_place ? collectives::InPlace::same : collectives::InPlace::none,
                         .input_blocks = 4,
                         .output_blocks = 4},
-                       4);
+                       mesh::Group::world(4));
 }
 
 std::vector<std::uint32_t> followed(const Plan &plan, std::uint32_t step) {
@@ -86,7 +86,7 @@ TEST(Plan, InPlaceTheOwnBlockHasTheNameOfTheOutputs) {
                                    .in_place = collectives::InPlace::own_of_output,
                                    .own = 3,
                                    .output_blocks = 4},
-                                  4);
+                                  mesh::Group::world(4));
   EXPECT_EQ(plan.steps()[0].step.source, out(3));
   EXPECT_TRUE(followed(plan, 1).empty());
   EXPECT_EQ(followed(plan, 2), Steps{0});
@@ -99,7 +99,7 @@ TEST(Plan, AnOutputAtTheTopOfTheInputFollowsWhateverReadsTheInput) {
                      .steps = {send(1, in(0)), send(2, in(3)), send(3, scratch(0)), copy(scratch(1), out(0))},
                      .in_place = collectives::InPlace::top_of_input,
                      .input_blocks = 4},
-                    4);
+                    mesh::Group::world(4));
   EXPECT_EQ(followed(plan, 3), (Steps{0, 1}));
 }
 

@@ -114,6 +114,7 @@ Scenario draw_scenario(std::uint64_t seed) {
     scenario.speed.push_back(random.one_of({1u, 8u, 8u, 8u, 64u}));
   }
   scenario.away = random.one_in(2);
+  scenario.depth = random.one_in(2) ? 1 : 2 + random.below(6);
   const std::uint64_t communicators = random.one_in(4) ? 2 : 1;
   for (std::uint64_t c = 0; c < communicators; ++c) {
     const std::int64_t calls = random.between(1, scenario.ranks <= 8 ? 6 : 2);
@@ -130,11 +131,12 @@ Scenario draw_scenario(std::uint64_t seed) {
 
 std::string Scenario::text() const {
   std::string all = fmt::format(
-      "seed {}: {} ranks, algo '{}', eager {}, chunk {}, early {}, credits {}, {}; rank 0: inline {}, SQ {}, SRQ {}, "
+      "seed {}: {} ranks, algo '{}', eager {}, chunk {}, early {}, credits {}, {}, {} calls at once; rank 0: inline "
+      "{}, SQ {}, SRQ {}, "
       "CQ {}, MTU {}",
       seed, ranks, config.algo, config.eager_bytes, config.chunk_bytes, config.early_bytes, config.credits,
-      away ? "away between calls" : "polling between calls", caps[0].max_inline, caps[0].max_qp_wr, caps[0].max_srq_wr,
-      caps[0].max_cqe, caps[0].ports[0].mtu);
+      away ? "away between calls" : "polling between calls", depth, caps[0].max_inline, caps[0].max_qp_wr,
+      caps[0].max_srq_wr, caps[0].max_cqe, caps[0].ports[0].mtu);
   for (std::size_t c = 0; c < calls.size(); ++c)
     for (const ModelShape &call : calls[c])
       all += fmt::format("\n  communicator {}: {}{}", c,

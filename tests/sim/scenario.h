@@ -27,6 +27,7 @@ struct Scenario {
   std::vector<softdev::Caps> caps;  // by rank
   // By communicator: the calls that every rank makes on it, in this order.
   std::vector<std::vector<ModelShape>> calls;
+  std::size_t depth = 1;  // calls of a communicator that a rank may have under way
   // A rank outside a call computes: it does not poll until its next call begins (after its last: until all are done).
   bool away = false;
   std::vector<std::uint32_t> speed;  // by rank: how often it has its turn

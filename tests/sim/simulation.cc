@@ -52,10 +52,16 @@ Problem with_values(const ModelShape &shape, std::uint32_t call) {
 struct Track {
   comm::Communicator *communicator = nullptr;
   const std::vector<ModelShape> *script = nullptr;
-  std::size_t next = 0;  // the call that runs, or is the next to begin
-  const exec::Execution *running = nullptr;
-  std::optional<ModelCall> call;
-  bool over() const { return next == script->size(); }
+  std::size_t next = 0;   // the next call to begin
+  std::size_t depth = 1;  // calls under way at once
+  struct Running {
+    std::size_t number;
+    std::unique_ptr<ModelCall> call;
+    comm::Operation *operation;
+  };
+  std::vector<Running> running;
+  bool begun() const { return next == script->size(); }
+  bool over() const { return begun() && running.empty(); }
 };
 
 struct Actor {
@@ -66,7 +72,7 @@ struct Actor {
   // Whether this rank is inside of Engine::run().
   bool waits() const {
     return rank->engine().mesh().owes_acknowledgement() ||
-           std::ranges::any_of(tracks, [](const Track &t) { return t.running != nullptr; });
+           std::ranges::any_of(tracks, [](const Track &t) { return !t.running.empty(); });
   }
 };
 
@@ -108,13 +114,15 @@ class Simulation {
           comm::Setting setting = {.window_bytes = static_cast<std::uint32_t>(scenario_.config.early_bytes)};
           TUTTI_TRY(setting.overrides, collectives::parse_overrides(scenario_.config.algo));
           actor.extra.push_back(
-              std::make_unique<comm::Communicator>(rank->engine().mesh(), static_cast<std::uint16_t>(c), setting));
+              std::make_unique<comm::Communicator>(rank->engine().mesh(), mesh::Group::world(rank->ranks()),
+                                                   comm::Identity{static_cast<std::uint16_t>(c), 1}, setting));
           communicator = actor.extra.back().get();
           rank->engine().add(*communicator);
         }
         Track track;
         track.communicator = communicator;
         track.script = &scenario_.calls[c];
+        track.depth = scenario_.depth;
         actor.tracks.push_back(std::move(track));
       }
       actors_.push_back(std::move(actor));
@@ -136,18 +144,22 @@ class Simulation {
     Actor &actor = actors_[index];
     bool happened = false;
     for (std::size_t c = 0; c < actor.tracks.size(); ++c)
-      if (Track &track = actor.tracks[c]; track.running == nullptr && !track.over() && random_.one_in(2)) {
+      if (Track &track = actor.tracks[c]; track.running.size() < track.depth && !track.begun() && random_.one_in(2)) {
         begin(actor, track, c);
         happened = true;
       }
     if (!scenario_.away || actor.waits()) {
       for (std::uint64_t polls = 1 + random_.below(4); polls > 0; --polls) happened |= poll(actor);
     }
-    for (std::size_t c = 0; c < actor.tracks.size(); ++c)
-      if (Track &track = actor.tracks[c]; track.running != nullptr && track.running->done()) {
-        end(actor, track, c);
-        happened = true;
-      }
+    // In any order: a caller may wait for whichever it likes.
+    for (std::size_t c = 0; c < actor.tracks.size(); ++c) {
+      Track &track = actor.tracks[c];
+      const auto done = std::ranges::find_if(track.running, [](const Track::Running &r) { return r.operation->done; });
+      if (done == track.running.end()) continue;
+      end(actor, track, c, *done);
+      track.running.erase(done);
+      happened = true;
+    }
     idle_ = happened ? 0 : idle_ + 1;
     // By shares of turns, so that a slow rank has as many.
     if (idle_ > kIdleTurnsPerRank * total_speed_) problem("hang: " + where_it_hangs());
@@ -172,22 +184,21 @@ class Simulation {
 
   void begin(Actor &actor, Track &track, std::size_t communicator) {
     const ModelShape &shape = (*track.script)[track.next];
-    track.call.emplace(with_values(shape, static_cast<std::uint32_t>(track.next)), actor.rank->rank(), shape.type,
-                       shape.op, put);
+    auto call = std::make_unique<ModelCall>(with_values(shape, static_cast<std::uint32_t>(track.next)),
+                                            actor.rank->rank(), shape.type, shape.op, put);
     trace(communicator << 8 | track.next);
-    Result<exec::Execution *> started = track.communicator->start(track.call->call());
+    Result<comm::Operation *> started = actor.rank->engine().start(*track.communicator, call->call());
     if (!started) return problem("start: " + started.error().text);
-    track.running = *started;
+    track.running.push_back({track.next++, std::move(call), *started});
   }
 
-  void end(Actor &actor, Track &track, std::size_t communicator) {
-    track.communicator->finish();
-    track.running = nullptr;
-    const ModelShape &shape = (*track.script)[track.next];
-    if (const std::string flaw = track.call->flaw(); !flaw.empty())
-      problem(fmt::format("rank {}, communicator {}, call {} ({}): {}", actor.rank->rank(), communicator, track.next,
+  void end(Actor &actor, Track &track, std::size_t communicator, const Track::Running &ended) {
+    if (const Result<> result = track.communicator->finish(*ended.operation); !result)
+      problem("finish: " + result.error().text);
+    const ModelShape &shape = (*track.script)[ended.number];
+    if (const std::string flaw = ended.call->flaw(); !flaw.empty())
+      problem(fmt::format("rank {}, communicator {}, call {} ({}): {}", actor.rank->rank(), communicator, ended.number,
                           comm::describe(ModelCall::shape(shape.problem, shape.type, shape.op)), flaw));
-    ++track.next;
   }
 
   std::string where_it_hangs() {
@@ -196,13 +207,13 @@ class Simulation {
       for (std::size_t c = 0; c < actor.tracks.size(); ++c) {
         const Track &track = actor.tracks[c];
         text += fmt::format("\n  rank {}, communicator {}: ", actor.rank->rank(), c);
-        if (track.running == nullptr) {
+        if (track.running.empty())
           text += fmt::format("between calls, {} of {} done", track.next, track.script->size());
-          continue;
+        for (const Track::Running &running : track.running) {
+          text += fmt::format("in call {} of {}, expects data from [", running.number, track.script->size());
+          for (const int rank : running.operation->execution.missing()) text += fmt::format(" {}", rank);
+          text += running.operation->execution.waits_for_grant() ? " ] and waits for grants; " : " ]; ";
         }
-        text += fmt::format("in call {} of {}, expects data from [", track.next, track.script->size());
-        for (const int rank : track.running->missing()) text += fmt::format(" {}", rank);
-        text += track.running->waits_for_grant() ? " ] and waits for grants" : " ]";
       }
       for (const mesh::LinkView &view : actor.rank->engine().mesh().view_links())
         if (view.sent != 0 || view.received != 0)

@@ -64,8 +64,8 @@ class Rank {
                              .widen_bytes = static_cast<std::size_t>(setup_.config.widen_bytes),
                              .reproducible = setup_.config.reproducible != 0};
     TUTTI_TRY(setting.overrides, collectives::parse_overrides(setup_.config.algo));
-    TUTTI_TRY(engine_, comm::Engine::create(std::move(mesh), control, comm::wait_policy(2, setup_.config.spin_us)));
-    communicator_ = std::make_unique<comm::Communicator>(engine_->mesh(), 0, setting);
+    TUTTI_TRY(engine_, comm::Engine::create(std::move(mesh), control, comm::wait_policy(2, setup_.config)));
+    communicator_ = std::make_unique<comm::Communicator>(engine_->mesh(), setting);
     engine_->add(*communicator_);
     return {};
   }
@@ -75,7 +75,11 @@ class Rank {
   const Config &config() const { return setup_.config; }
   comm::Engine &engine() { return *engine_; }
   comm::Communicator &communicator() { return *communicator_; }
-  Result<> run(const comm::Call &call) { return engine_->run(*communicator_, call); }
+  Result<> run(const comm::Call &call) {
+    comm::Lock none;
+    return engine_->run(*communicator_, call, none);
+  }
+  Result<comm::Operation *> start(const comm::Call &call) { return engine_->start(*communicator_, call); }
 
  private:
   std::vector<const verbs::Device *> pointers() const {

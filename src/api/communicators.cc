@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The C entry points of communicators.
+#include <span>
+
+#include "api/guard.h"
+#include "api/handle.h"
+
+namespace tutti::api {
+namespace {
+
+Result<> make(const char *function, tutti_comm *parent, tutti_comm **made,
+              const std::function<Result<comm::Communicator *>(const Comm &, comm::Lock &)> &member) {
+  if (made == nullptr) return fail(Code::argument, "{}: made is null", function);
+  *made = nullptr;
+  const Comm *found = find_comm(parent);
+  if (found == nullptr) return no_comm(function);
+  comm::Lock lock = found->world->lock();
+  TUTTI_TRY(comm::Communicator * communicator, member(*found, lock));
+  if (communicator == nullptr) return {};
+  TUTTI_TRY(*made, make_handle(Comm{found->world, communicator}));
+  return {};
+}
+
+Result<> check_list(const char *function, std::span<const std::int32_t> listed, int ranks) {
+  std::vector<bool> seen(static_cast<std::size_t>(ranks));
+  for (const std::int32_t rank : listed) {
+    if (rank < 0 || rank >= ranks)
+      return fail(Code::argument, "{}: rank {} does not exist; ranks are 0 to {}", function, rank, ranks - 1);
+    if (seen[static_cast<std::size_t>(rank)])
+      return fail(Code::argument, "{}: rank {} is listed twice", function, rank);
+    seen[static_cast<std::size_t>(rank)] = true;
+  }
+  return {};
+}
+
+}  // namespace
+}  // namespace tutti::api
+
+using namespace tutti;       // NOLINT: this file only defines the C functions below
+using namespace tutti::api;  // NOLINT
+
+extern "C" {
+
+tutti_result tutti_comm_free(tutti_comm **comm) noexcept {
+  return guarded([&]() -> Result<> {
+    if (comm == nullptr) return fail(Code::argument, "tutti_comm_free: comm is null");
+    tutti_comm *const handle = *comm;
+    const Comm *live = find_comm(handle);
+    if (live == nullptr) return no_comm("tutti_comm_free");
+    if (!live->is_world() && live->communicator->running() && !live->communicator->failure())
+      return fail(Code::state, "tutti_comm_free: an operation is under way; wait for it first");
+    const Comm found = begin_free(handle);
+    if (found.world == nullptr) return no_comm("tutti_comm_free");
+    *comm = nullptr;
+    Result<> met;
+    if (found.is_world()) {
+      met = found.world->finalize();
+    } else {
+      comm::Lock lock = found.world->lock();
+      met = found.world->family().free(*found.communicator, lock);
+    }
+    end_free(handle);
+    return met;
+  });
+}
+
+tutti_result tutti_comm_rank(tutti_comm *comm, int32_t *rank) noexcept {
+  return guarded([&]() -> Result<> {
+    const Comm *found = find_comm(comm);
+    if (found == nullptr) return no_comm("tutti_comm_rank");
+    if (rank == nullptr) return fail(Code::argument, "tutti_comm_rank: rank is null");
+    *rank = found->communicator->rank();
+    return {};
+  });
+}
+
+tutti_result tutti_comm_size(tutti_comm *comm, int32_t *size) noexcept {
+  return guarded([&]() -> Result<> {
+    const Comm *found = find_comm(comm);
+    if (found == nullptr) return no_comm("tutti_comm_size");
+    if (size == nullptr) return fail(Code::argument, "tutti_comm_size: size is null");
+    *size = found->communicator->ranks();
+    return {};
+  });
+}
+
+tutti_result tutti_comm_split(tutti_comm *parent, int32_t colour, int32_t key, tutti_comm **made) noexcept {
+  return guarded([&]() -> Result<> {
+    if (colour < 0 && colour != TUTTI_UNDEFINED)
+      return fail(Code::argument, "tutti_comm_split: colour {} is neither 0 or more, nor TUTTI_UNDEFINED", colour);
+    return make("tutti_comm_split", parent, made, [&](const Comm &of, comm::Lock &lock) {
+      return of.world->family().split(*of.communicator, colour, key, lock);
+    });
+  });
+}
+
+tutti_result tutti_comm_dup(tutti_comm *parent, tutti_comm **made) noexcept {
+  return guarded([&] {
+    return make("tutti_comm_dup", parent, made, [](const Comm &of, comm::Lock &lock) {
+      return of.world->family().split(*of.communicator, 0, 0, lock);
+    });
+  });
+}
+
+tutti_result tutti_comm_create(tutti_comm *parent, size_t count, const int32_t *ranks, tutti_comm **made) noexcept {
+  return guarded([&]() -> Result<> {
+    if (ranks == nullptr && count != 0) return fail(Code::argument, "tutti_comm_create: ranks is null");
+    const std::span<const std::int32_t> listed(ranks, count);
+    const Comm *found = find_comm(parent);
+    if (found == nullptr) return no_comm("tutti_comm_create");
+    TUTTI_TRY(check_list("tutti_comm_create", listed, found->communicator->ranks()));
+    return make("tutti_comm_create", parent, made, [&](const Comm &of, comm::Lock &lock) {
+      return of.world->family().create(*of.communicator, listed, lock);
+    });
+  });
+}
+
+tutti_result tutti_comm_translate(tutti_comm *from, size_t count, const int32_t *ranks, tutti_comm *to,
+                                  int32_t *translated) noexcept {
+  constexpr const char *function = "tutti_comm_translate";
+  return guarded([&]() -> Result<> {
+    const Comm *here = find_comm(from), *there = find_comm(to);
+    if (here == nullptr || there == nullptr) return no_comm(function);
+    if (here->world != there->world)
+      return fail(Code::argument, "{}: the communicators are of two worlds, whose ranks have nothing in common",
+                  function);
+    if (count != 0 && (ranks == nullptr || translated == nullptr))
+      return fail(Code::argument, "{}: {} is null", function, ranks == nullptr ? "ranks" : "translated");
+    for (std::size_t i = 0; i < count; ++i) {
+      if (ranks[i] < 0 || ranks[i] >= here->communicator->ranks())
+        return fail(Code::argument, "{}: rank {} does not exist; ranks are 0 to {}", function, ranks[i],
+                    here->communicator->ranks() - 1);
+      translated[i] = there->communicator->group().rank_of(here->communicator->group().world_rank(ranks[i]));
+    }
+    return {};
+  });
+}
+
+}  // extern "C"

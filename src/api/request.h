@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What a caller's request handle stands for, and the handles: like a communicator's, a handle names a slot and how
+// often it has been used, so that a stale one is told from a live one. Slots come in chunks that a world takes for
+// itself and gives back at its end, so that starting an operation asks nobody else; their memory is never given to
+// anything else.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "comm/engine.h"
+#include "tutti/tutti.h"
+
+namespace tutti::api {
+
+class World;
+
+struct Request {
+  std::atomic<std::uintptr_t> handle{0};
+  std::uintptr_t uses = 0;
+  std::uint32_t index = 0;
+
+  World *world = nullptr;
+  comm::Communicator *communicator = nullptr;
+  comm::Operation *operation = nullptr;  // under way, or done and not yet asked for; null: inactive
+  // Of a persistent one: the call, and the lists that it points to.
+  struct Repeated {
+    tutti_comm *comm = nullptr;
+    tutti_call given = {};
+    std::vector<std::size_t> in_counts, in_displs, out_counts, out_displs;
+    comm::Call call;
+  };
+  std::unique_ptr<Repeated> repeated;
+};
+
+// The requests of one world. Guarded by the world's lock.
+class Requests {
+ public:
+  explicit Requests(World &world) : world_(world) {}
+  ~Requests();
+  Requests(const Requests &) = delete;
+  Requests &operator=(const Requests &) = delete;
+
+  // Error: as many as a process can have.
+  Result<Request *> take();
+  void give(Request &request);
+  static tutti_request *handle_of(const Request &request) {
+    return reinterpret_cast<tutti_request *>(request.handle.load(std::memory_order_relaxed));
+  }
+
+ private:
+  World &world_;
+  std::vector<std::uint32_t> chunks_;
+  std::vector<Request *> free_;
+};
+
+// Null for what is no live handle.
+Request *find_request(const tutti_request *handle);
+
+}  // namespace tutti::api

@@ -55,7 +55,8 @@ enum {
   TUTTI_ERROR_MISMATCH = 15,    /* ranks made different calls (collective, count, type, operator, root) */
   TUTTI_ERROR_ABORTED = 16,     /* tutti_abort was called here */
   TUTTI_ERROR_UNSUPPORTED = 17, /* valid, but not offered by this build or device */
-  TUTTI_ERROR_SYSTEM = 18       /* a system call failed; tutti_error.sys_errno tells why */
+  TUTTI_ERROR_SYSTEM = 18,      /* a system call failed; tutti_error.sys_errno tells why */
+  TUTTI_ERROR_TRUNCATED = 19    /* a message was longer than the receive's buffer; what fits into it was written */
 };
 
 /* Element types. docs/OPERATORS.md has the table of which operator goes with which, and all rules. */
@@ -187,8 +188,8 @@ TUTTI_API tutti_result tutti_op_create(tutti_op_function function, int32_t commu
  * arithmetic), ARGUMENT, LIMIT. */
 TUTTI_API tutti_result tutti_op_create_premul_sum(const void *factor, tutti_type type, tutti_op *op) TUTTI_NOEXCEPT;
 
-/* Frees an operator of tutti_op_create or tutti_op_create_premul_sum and sets *op to TUTTI_OP_NULL. Calls under way are
- * not disturbed. Local, any thread. Errors: OP (built in, freed, or never made), ARGUMENT. */
+/* Frees an operator of tutti_op_create or tutti_op_create_premul_sum and sets *op to TUTTI_OP_NULL. Calls under way
+ * and persistent ones keep it. Local, any thread. Errors: OP (built in, freed, or never made), ARGUMENT. */
 TUTTI_API tutti_result tutti_op_free(tutti_op *op) TUTTI_NOEXCEPT;
 
 /* buffer holds count elements; the root's content is copied to all ranks. Blocks until the buffer is free on the root
@@ -299,7 +300,8 @@ typedef struct {
   const size_t *in_counts, *in_displs, *out_counts, *out_displs;
 } tutti_call;
 
-/* How an operation ended. For collectives source and tag are -1 and bytes is 0. */
+/* How an operation ended. Of a receive: where the message came from, its tag, and its bytes; of all others source and
+ * tag are -1 and bytes is 0. */
 typedef struct {
   int32_t source, tag;
   tutti_result result;
@@ -384,6 +386,39 @@ TUTTI_API tutti_result tutti_test_some(size_t count, tutti_request **requests, s
                                        tutti_status *statuses) TUTTI_NOEXCEPT;
 /* Frees an inactive persistent request and sets it to null. STATE if it is active. */
 TUTTI_API tutti_result tutti_request_free(tutti_request **request) TUTTI_NOEXCEPT;
+
+/* Point-to-point, by MPI's rules: messages of one sender on one communicator match in the order in which they were
+ * sent, receives in the order in which they were posted; tags are 0 or more. A send is done when its buffer may be used
+ * again (small messages are kept by the receiver, up to TUTTI_P2P_WINDOW bytes of each sender; then, and for large
+ * ones, a send waits for its receive); a synchronous one (ssend) not before its receive has begun. A message that is
+ * longer than the receive's buffer is TRUNCATED: the buffer holds what fits, status.bytes says how long it was.
+ * Messages to oneself are allowed. What is sent to or received from TUTTI_NO_RANK is done at once, and moves nothing.
+ *
+ * status: source, tag and bytes of the message. probe waits until a message is there that such a receive would match,
+ * iprobe only looks (*found 1 or 0). Requests are waited for and tested as above. Errors: TYPE, ARGUMENT (rank, tag,
+ * null buffer), TRUNCATED, COMM, PEER, LINK, ABORTED. */
+#define TUTTI_ANY_SOURCE (-1)
+#define TUTTI_ANY_TAG (-1)
+#define TUTTI_NO_RANK (-2)
+TUTTI_API tutti_result tutti_send(const void *data, size_t count, tutti_type type, int32_t to, int32_t tag,
+                                  tutti_comm *comm) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_ssend(const void *data, size_t count, tutti_type type, int32_t to, int32_t tag,
+                                   tutti_comm *comm) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_recv(void *buffer, size_t count, tutti_type type, int32_t from, int32_t tag,
+                                  tutti_comm *comm, tutti_status *status) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_sendrecv(const void *data, size_t send_count, tutti_type send_type, int32_t to,
+                                      int32_t send_tag, void *buffer, size_t recv_count, tutti_type recv_type,
+                                      int32_t from, int32_t recv_tag, tutti_comm *comm,
+                                      tutti_status *status) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_isend(const void *data, size_t count, tutti_type type, int32_t to, int32_t tag,
+                                   tutti_comm *comm, tutti_request **request) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_issend(const void *data, size_t count, tutti_type type, int32_t to, int32_t tag,
+                                    tutti_comm *comm, tutti_request **request) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_irecv(void *buffer, size_t count, tutti_type type, int32_t from, int32_t tag,
+                                   tutti_comm *comm, tutti_request **request) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_probe(int32_t from, int32_t tag, tutti_comm *comm, tutti_status *status) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_iprobe(int32_t from, int32_t tag, tutti_comm *comm, int32_t *found,
+                                    tutti_status *status) TUTTI_NOEXCEPT;
 
 /* Communicators. All of a world share its connections: making one costs a few small collectives, holding one a few
  * kilobytes. Collective over the parent, like its other collectives in order. Operators and results are those of the

@@ -53,7 +53,7 @@ Requests::~Requests() {
   for (const std::uint32_t number : chunks_) {
     for (Request &request : chunk_of(number)) {
       request.handle.store(0, std::memory_order_relaxed);
-      request.operation = nullptr;
+      request.active = Request::Active::nothing;
       request.repeated.reset();
     }
     table().free[table().free_chunks++] = number;
@@ -79,7 +79,7 @@ Result<Request *> Requests::take() {
 
 void Requests::give(Request &request) {
   request.handle.store(0, std::memory_order_relaxed);
-  request.operation = nullptr;
+  request.active = Request::Active::nothing;
   if (request.repeated) request.repeated.reset();
   free_.push_back(&request);
 }

@@ -28,7 +28,11 @@ struct Request {
 
   World *world = nullptr;
   comm::Communicator *communicator = nullptr;
-  comm::Operation *operation = nullptr;  // under way, or done and not yet asked for; null: inactive
+  // Under way, or done and not yet asked for.
+  enum class Active { nothing, collective, send, receive } active = Active::nothing;
+  comm::Operation *operation = nullptr;
+  match::SendOperation send;
+  match::ReceiveOperation receive;
   // Of a persistent one: the call, and the lists that it points to.
   struct Repeated {
     tutti_comm *comm = nullptr;

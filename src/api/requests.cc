@@ -7,6 +7,7 @@
 #include "api/invoke.h"
 #include "api/request.h"
 #include "api/structs.h"
+#include "api/waiting.h"
 #include "collectives/form.h"
 
 namespace tutti::api {
@@ -20,62 +21,13 @@ Result<> start_bound(World &world, comm::Communicator &communicator, const comm:
     return tl::unexpected<Error>(std::move(operation).error());
   }
   request->communicator = &communicator;
+  request->active = Request::Active::collective;
   request->operation = *operation;
   *handle = Requests::handle_of(*request);
   return {};
 }
 
 namespace {
-
-constexpr tutti_status kEmpty = {.source = -1, .tag = -1};
-
-bool done(const Request &request) { return request.operation == nullptr || request.operation->done; }
-
-// What a thread waits for: requests of one world, none of them null.
-class OfRequests final : public comm::Condition {
- public:
-  enum class Until { all, any };
-  OfRequests(std::span<Request *const> requests, Until until) : requests_(requests), until_(until) {}
-
-  bool over() const override {
-    if (until_ == Until::any) return std::ranges::any_of(requests_, [](const Request *r) { return done(*r); });
-    while (first_ < requests_.size() && done(*requests_[first_])) ++first_;
-    return first_ == requests_.size();
-  }
-  std::uint64_t arrivals() const override { return waited().communicator->deliveries(); }
-  std::string describe(std::int64_t seconds) const override {
-    return waited().communicator->describe_wait(*waited().operation, seconds);
-  }
-  void time_out(const Error &error) override {
-    for (const Request *request : requests_)
-      if (!done(*request)) request->communicator->fail_everywhere(error);
-  }
-
- private:
-  // Only asked while it is not over.
-  const Request &waited() const {
-    return **std::ranges::find_if(requests_, [](const Request *r) { return !done(*r); });
-  }
-
-  const std::span<Request *const> requests_;
-  const Until until_;
-  mutable std::size_t first_ = 0;  // all before it are done
-};
-
-// The operation has ended: its result, and what becomes of the request.
-Result<> conclude(Request &request, tutti_request **handle, tutti_status *status) {
-  Result<> ended;
-  if (request.operation != nullptr) ended = request.communicator->finish(*std::exchange(request.operation, nullptr));
-  if (status != nullptr) {
-    *status = kEmpty;
-    if (!ended) status->result = static_cast<tutti_result>(ended.error().code);
-  }
-  if (!request.repeated) {
-    request.world->requests().give(request);
-    *handle = nullptr;
-  }
-  return ended;
-}
 
 Result<Request *> live(const char *function, const tutti_request *handle) {
   Request *request = find_request(handle);
@@ -103,7 +55,7 @@ Result<Listed> listed(const char *function, std::size_t count, tutti_request **h
                   i);
     if (!found.requests.empty() && request->world != found.requests[0]->world)
       return fail(Code::argument, "{}: request {} is of another world than those before it", function, i);
-    if (active_only && request->operation == nullptr) continue;
+    if (active_only && request->active == Request::Active::nothing) continue;
     found.requests.push_back(request);
     found.places.push_back(i);
   }
@@ -117,7 +69,7 @@ void progress(World &world) {
 
 // Concludes all; the first error counts.
 Result<> conclude_all(const Listed &all, std::size_t count, tutti_request **handles, tutti_status *statuses) {
-  if (statuses != nullptr) std::fill_n(statuses, count, kEmpty);
+  if (statuses != nullptr) std::fill_n(statuses, count, kEmptyStatus);
   Result<> first;
   for (std::size_t i = 0; i < all.requests.size(); ++i) {
     const std::size_t place = all.places[i];
@@ -140,15 +92,6 @@ Result<> conclude_done(const Listed &active, tutti_request **handles, std::size_
   }
   return first;
 }
-
-void wait_for(World &world, std::span<Request *const> requests, OfRequests::Until until, comm::Lock &lock) {
-  OfRequests condition(requests, until);
-  world.engine().wait(condition, lock);
-  world.engine().settle(lock);
-}
-
-// A world in which an acknowledgement is owed has not done its part yet (comm/engine.h, settle).
-bool settled(World &world) { return !world.engine().mesh().owes_acknowledgement(); }
 
 // The lists of a call are the request's own from here on.
 void copy_list(const std::size_t *&list, std::vector<std::size_t> &own, std::size_t count) {
@@ -235,35 +178,35 @@ tutti_result tutti_start(tutti_request *request) noexcept {
     if (!found->repeated) return fail(Code::state, "tutti_start: the request is not persistent, and active already");
     if (find_comm(found->repeated->comm) == nullptr) return no_comm("tutti_start");
     const comm::Lock lock = found->world->lock();
-    if (found->operation != nullptr)
+    if (found->active != Request::Active::nothing)
       return fail(Code::state, "tutti_start: the request is active; wait for it before it is started again");
     TUTTI_TRY(found->operation, found->world->engine().start(*found->communicator, found->repeated->call));
+    found->active = Request::Active::collective;
     return {};
   });
 }
 
 tutti_result tutti_wait(tutti_request **request, tutti_status *status) noexcept {
   return guarded([&]() -> Result<> {
-    if (status != nullptr) *status = kEmpty;
+    if (status != nullptr) *status = kEmptyStatus;
     if (request == nullptr) return fail(Code::argument, "tutti_wait: request is null");
     if (*request == nullptr) return {};
     TUTTI_TRY(Request * found, live("tutti_wait", *request));
-    if (found->operation == nullptr) return {};
-    comm::Lock lock = found->world->lock();
-    wait_for(*found->world, {&found, 1}, OfRequests::Until::all, lock);
-    return conclude(*found, request, status);
+    if (found->active == Request::Active::nothing) return {};
+    return wait_for(*found->world, {&found, 1}, OfRequests::Until::all,
+                    [&] { return conclude(*found, request, status); });
   });
 }
 
 tutti_result tutti_test(tutti_request **request, int32_t *is_done, tutti_status *status) noexcept {
   return guarded([&]() -> Result<> {
-    if (status != nullptr) *status = kEmpty;
+    if (status != nullptr) *status = kEmptyStatus;
     if (request == nullptr || is_done == nullptr)
       return fail(Code::argument, "tutti_test: {} is null", request == nullptr ? "request" : "done");
     *is_done = 1;
     if (*request == nullptr) return {};
     TUTTI_TRY(Request * found, live("tutti_test", *request));
-    if (found->operation == nullptr) return {};
+    if (found->active == Request::Active::nothing) return {};
     const comm::Lock lock = found->world->lock();
     if (!done(*found)) progress(*found->world);
     if (done(*found) && settled(*found->world)) return conclude(*found, request, status);
@@ -276,27 +219,24 @@ tutti_result tutti_wait_all(size_t count, tutti_request **requests, tutti_status
   return guarded([&]() -> Result<> {
     TUTTI_TRY(const Listed all, listed("tutti_wait_all", count, requests, true));
     if (all.requests.empty()) return conclude_all(all, count, requests, statuses);
-    World &world = *all.requests[0]->world;
-    comm::Lock lock = world.lock();
-    wait_for(world, all.requests, OfRequests::Until::all, lock);
-    return conclude_all(all, count, requests, statuses);
+    return wait_for(*all.requests[0]->world, all.requests, OfRequests::Until::all,
+                    [&] { return conclude_all(all, count, requests, statuses); });
   });
 }
 
 tutti_result tutti_wait_any(size_t count, tutti_request **requests, int32_t *index, tutti_status *status) noexcept {
   return guarded([&]() -> Result<> {
-    if (status != nullptr) *status = kEmpty;
+    if (status != nullptr) *status = kEmptyStatus;
     if (index == nullptr) return fail(Code::argument, "tutti_wait_any: index is null");
     *index = -1;
     TUTTI_TRY(const Listed active, listed("tutti_wait_any", count, requests, true));
     if (active.requests.empty()) return {};
-    World &world = *active.requests[0]->world;
-    comm::Lock lock = world.lock();
-    wait_for(world, active.requests, OfRequests::Until::any, lock);
-    const auto first = std::ranges::find_if(active.requests, [](const Request *r) { return done(*r); });
-    const std::size_t place = active.places[static_cast<std::size_t>(first - active.requests.begin())];
-    *index = static_cast<std::int32_t>(place);
-    return conclude(**first, &requests[place], status);
+    return wait_for(*active.requests[0]->world, active.requests, OfRequests::Until::any, [&] {
+      const auto first = std::ranges::find_if(active.requests, [](const Request *r) { return done(*r); });
+      const std::size_t place = active.places[static_cast<std::size_t>(first - active.requests.begin())];
+      *index = static_cast<std::int32_t>(place);
+      return conclude(**first, &requests[place], status);
+    });
   });
 }
 
@@ -320,7 +260,7 @@ tutti_result tutti_test_all(size_t count, tutti_request **requests, int32_t *is_
 
 tutti_result tutti_test_any(size_t count, tutti_request **requests, int32_t *index, tutti_status *status) noexcept {
   return guarded([&]() -> Result<> {
-    if (status != nullptr) *status = kEmpty;
+    if (status != nullptr) *status = kEmptyStatus;
     if (index == nullptr) return fail(Code::argument, "tutti_test_any: index is null");
     *index = -1;
     TUTTI_TRY(const Listed active, listed("tutti_test_any", count, requests, true));
@@ -344,10 +284,8 @@ tutti_result tutti_wait_some(size_t count, tutti_request **requests, size_t *num
     *number = 0;
     TUTTI_TRY(const Listed active, listed("tutti_wait_some", count, requests, true));
     if (active.requests.empty()) return {};
-    World &world = *active.requests[0]->world;
-    comm::Lock lock = world.lock();
-    wait_for(world, active.requests, OfRequests::Until::any, lock);
-    return conclude_done(active, requests, number, indices, statuses);
+    return wait_for(*active.requests[0]->world, active.requests, OfRequests::Until::any,
+                    [&] { return conclude_done(active, requests, number, indices, statuses); });
   });
 }
 
@@ -373,7 +311,7 @@ tutti_result tutti_request_free(tutti_request **request) noexcept {
     if (*request == nullptr) return {};
     TUTTI_TRY(Request * found, live("tutti_request_free", *request));
     const comm::Lock lock = found->world->lock();
-    if (found->operation != nullptr)
+    if (found->active != Request::Active::nothing)
       return fail(Code::state, "tutti_request_free: the request is active; wait for it before it is freed");
     found->world->requests().give(*found);
     *request = nullptr;

@@ -44,6 +44,13 @@ struct Done {
   std::int32_t unused = 0;
 };
 
+Result<topology::PinPlan> progress_core(const topology::Topology &topology, int local_rank, int local_ranks) {
+  Result<topology::PinPlan> core = topology.plan_spare_core(local_rank, local_ranks);
+  if (!core)
+    core.error().text = fmt::format("TUTTI_PROGRESS=thread: {}; TUTTI_PROGRESS=shared does without", core.error().text);
+  return core;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<World>> World::create(std::unique_ptr<bootstrap::Bootstrap> bootstrap,
@@ -55,6 +62,7 @@ Result<std::unique_ptr<World>> World::create(std::unique_ptr<bootstrap::Bootstra
 }
 
 World::~World() {
+  stop_progress();
   allocations_.clear();  // before the devices that they are registered with
 }
 
@@ -85,8 +93,12 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   const topology::PinPlan plan = topology_->plan(pin_of(config_.pin), group.local_rank, group.local_ranks);
   const int numa_node = plan.cpus.empty() ? topology_->numa_node_of_process() : plan.numa_node;
 
-  // 2. Devices and control addresses.
+  // 2. Devices and control addresses; and whether this rank can have what it was told to have.
+  topology::PinPlan progress_place;
   const auto offer = [&]() -> Result<Offer> {
+    if (config_.progress == "thread") {
+      TUTTI_TRY(progress_place, progress_core(*topology_, group.local_rank, group.local_ranks));
+    }
     const DeviceWish wish = {.device = config_.device,
                              .several_hosts = group.hosts > 1,
                              .look_at_all = false,
@@ -148,11 +160,14 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   setting.window_bytes = static_cast<std::uint32_t>(config_.early_bytes);
   setting.widen_bytes = static_cast<std::size_t>(config_.widen_bytes);
   setting.reproducible = config_.reproducible != 0;
+  setting.point_to_point.window_bytes = static_cast<std::uint64_t>(config_.p2p_window_bytes);
   TUTTI_TRY(setting.overrides, collectives::parse_overrides(config_.algo));
   TUTTI_TRY(engine_,
             comm::Engine::create(std::move(mesh_), control_.get(), comm::wait_policy(group.ranks_per_core, config_)));
   reduce::use_at_most(config_.simd);
   family_ = std::make_unique<comm::Family>(*engine_, setting);
+
+  if (config_.progress != "call") start_progress(std::move(progress_place));
 
   // Last, so that helper threads have not inherited a mask of one core.
   binding_reason_ = plan.reason;
@@ -160,6 +175,21 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   TUTTI_LOG(info, "{} ranks on {} hosts, {}; {}; {} exchanges", ranks_, group.hosts, device_reason_, binding_reason_,
             exchange.exchanges());
   return {};
+}
+
+void World::start_progress(topology::PinPlan place) {
+  threads_ = true;
+  progress_ = std::thread([this, place = std::move(place)] {
+    const topology::Binding binding = topology::Binding::apply(place);
+    comm::Lock held = lock();
+    engine_->serve(held);
+  });
+}
+
+void World::stop_progress() {
+  if (!progress_.joinable()) return;
+  engine_->stop_serving();
+  progress_.join();
 }
 
 // Wishes that devices do not fulfil, once: they are the same on all ranks.
@@ -179,6 +209,7 @@ void World::tell_what_was_capped() const {
 
 Result<> World::finalize() {
   Result<> met;
+  stop_progress();
   comm::Lock held = lock();
   if (!communicator().failure() && !engine_->aborted()) {
     // All ranks are here, so nobody still needs what this one would have to send.

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "api/devices.h"
 #include "api/exchange.h"
@@ -53,6 +54,9 @@ class World {
   Result<> bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &options);
   void tell_what_was_capped() const;
 
+  void start_progress(topology::PinPlan place);
+  void stop_progress();
+
   bool threads_ = false;
   FairMutex mutex_;
   Config config_;
@@ -68,6 +72,7 @@ class World {
   std::unique_ptr<comm::Engine> engine_;
   std::unique_ptr<comm::Family> family_;
   Requests requests_{*this};
+  std::thread progress_;
   std::map<void *, mesh::Memory> allocations_;
 };
 

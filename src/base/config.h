@@ -41,6 +41,7 @@ struct Config {
   std::int64_t chunk_bytes = 0;
   std::int64_t credits = 0;
   std::int64_t early_bytes = 0;
+  std::int64_t p2p_window_bytes = 0;
   // Collectives
   std::string algo;
   std::int64_t widen_bytes = 0;

@@ -26,6 +26,7 @@ const char *code_name(std::int32_t code) {
     case TUTTI_ERROR_ABORTED: return "aborted";
     case TUTTI_ERROR_UNSUPPORTED: return "unsupported";
     case TUTTI_ERROR_SYSTEM: return "system";
+    case TUTTI_ERROR_TRUNCATED: return "truncated";
     default: return "unknown";
   }
 }

@@ -34,6 +34,7 @@ enum class Code : std::int32_t {
   aborted = TUTTI_ERROR_ABORTED,
   unsupported = TUTTI_ERROR_UNSUPPORTED,
   system = TUTTI_ERROR_SYSTEM,
+  truncated = TUTTI_ERROR_TRUNCATED,
 };
 
 // "argument", "type", ...: the public names of the codes, also for codes that came over the wire ("unknown" otherwise).

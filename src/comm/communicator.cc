@@ -11,6 +11,7 @@ using collectives::Choice;
 
 namespace {
 
+constexpr std::size_t kRetries = 16;       // operations that try again, a poll
 constexpr std::size_t kFirstRunning = 16;  // operations at once; more when there are more
 
 }  // namespace
@@ -168,25 +169,54 @@ Result<> Communicator::finish(Operation &operation) {
   return {};
 }
 
+match::Matcher &Communicator::matcher() {
+  if (matcher_ == nullptr)
+    matcher_ =
+        std::make_unique<match::Matcher>(mesh_, group_, identity_.id, identity_.generation, setting_.point_to_point);
+  return *matcher_;
+}
+
+Result<> Communicator::send(match::SendOperation &send) {
+  if (failure_) return tl::unexpected<Error>(*failure_);
+  matcher().send(send);
+  return {};
+}
+
+Result<> Communicator::receive(match::ReceiveOperation &receive) {
+  if (failure_) return tl::unexpected<Error>(*failure_);
+  matcher().receive(receive);
+  return {};
+}
+
+Result<std::optional<match::Status>> Communicator::probe(std::int32_t source, std::int32_t tag) {
+  if (failure_) return tl::unexpected<Error>(*failure_);
+  return matcher().probe(source, tag);
+}
+
 void Communicator::wait_with(Operation &operation) {
   operation.waiting = true;
   waiting_.push_back(&operation);
 }
 
+// Some of them in turn, so that thousands that wait do not slow down each poll; and always the oldest, for which all
+// others may be waiting.
 void Communicator::retry_waiting() {
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < waiting_.size(); ++i) {
-    Operation &operation = *waiting_[i];
+  if (waiting_.size() > kRetries)
+    if (Operation *oldest = find(oldest_); oldest != nullptr && oldest->waiting) oldest->execution.retry();
+  for (std::size_t turn = std::min(waiting_.size(), kRetries); turn > 0; --turn) {
+    if (next_retry_ >= waiting_.size()) next_retry_ = 0;
+    Operation &operation = *waiting_[next_retry_];
     operation.execution.retry();
     if (!operation.execution.done() && operation.execution.waits_for_grant()) {
-      waiting_[kept++] = &operation;
+      ++next_retry_;
       continue;
     }
     operation.waiting = false;
+    waiting_[next_retry_] = waiting_.back();
+    waiting_.pop_back();
     look_at(operation);
     if (failure_) return;  // nothing waits any more
   }
-  waiting_.resize(kept);
 }
 
 void Communicator::make_room(int world_rank) {
@@ -203,12 +233,14 @@ void Communicator::take_notice(const mesh::Record &record) {
 
 void Communicator::catch_up(const mesh::Record &record) {
   if (record.kind == link::Kind::data) inbox_.put(record);
+  else if (link::is_point_to_point(record.kind)) matcher().catch_up(record);
   else take_notice(record);
 }
 
 void Communicator::deliver(const mesh::Record &record) {
   ++deliveries_;
   if (record.kind != link::Kind::data) [[unlikely]] {
+    if (link::is_point_to_point(record.kind)) return matcher().deliver(record);
     take_notice(record);
     mesh_.release(record);
     return;
@@ -279,6 +311,7 @@ void Communicator::fail(Error error) {
   }
   waiting_.clear();
   oldest_ = next_call_;
+  if (matcher_ != nullptr) matcher_->fail(*failure_);
 }
 
 std::string Communicator::name_of(int world_rank) const {

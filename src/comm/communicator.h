@@ -25,6 +25,7 @@
 #include "comm/inbox.h"
 #include "comm/operation.h"
 #include "exec/execution.h"
+#include "match/matcher.h"
 #include "mesh/group.h"
 #include "mesh/mesh.h"
 
@@ -38,6 +39,7 @@ struct Setting {
   std::uint32_t window_bytes = 256 * 1024;
   std::size_t widen_bytes = 0;  // the largest vector of 16-bit floats that is reduced as float
   bool reproducible = false;    // reductions by one algorithm, whatever the size and the device
+  match::Options point_to_point;
 };
 
 // Which communicator it is: its number in messages, and how many there were of that number before, equal on all ranks.
@@ -75,6 +77,12 @@ class Communicator {
   // Of an operation that is done: how it ended. It is the communicator's again.
   Result<> finish(Operation &operation);
 
+  // Starts a send or a receive, which has to stay where it is until it is done. Ranks and tag are checked.
+  Result<> send(match::SendOperation &send);
+  Result<> receive(match::ReceiveOperation &receive);
+  // What a receive would match now.
+  Result<std::optional<match::Status>> probe(std::int32_t source, std::int32_t tag);
+
   // Gives a message of this communicator to its call, or keeps it for a call to come.
   void deliver(const mesh::Record &record);
   // A message that came before this communicator was there, and that the mesh has back.
@@ -86,15 +94,18 @@ class Communicator {
     if (windows_.due()) [[unlikely]]
       windows_.retry();
     if (!waiting_.empty()) retry_waiting();
+    if (matcher_ != nullptr) matcher_->retry();
     if (!notices_.empty()) [[unlikely]]
       flush_notices();
   }
-  bool waits_for_grant() const { return !waiting_.empty() || windows_.due() || !notices_.empty(); }
+  bool waits_for_grant() const {
+    return !waiting_.empty() || windows_.due() || !notices_.empty() || (matcher_ != nullptr && matcher_->due());
+  }
+  // Whether an operation is under way.
+  bool running() const { return oldest_ != next_call_ || (matcher_ != nullptr && !matcher_->idle()); }
   // Whether anything is left for retry() or to wait for.
-  bool busy() const { return oldest_ != next_call_ || waits_for_grant(); }
+  bool busy() const { return running() || waits_for_grant(); }
   bool listed = false;  // by the engine, among those that are busy
-
-  bool running() const { return oldest_ != next_call_; }
 
   // Messages delivered so far: whether anything comes.
   std::uint64_t deliveries() const { return deliveries_; }
@@ -111,6 +122,7 @@ class Communicator {
   std::string describe_wait(const Operation &operation, std::int64_t seconds) const;
 
  private:
+  match::Matcher &matcher();
   Result<Entry *> entry_for(const Shape &shape);
   Result<> prepare(const Call &call);
   void convert(Operation &operation, const Call &call, exec::Binding &binding);
@@ -141,7 +153,7 @@ class Communicator {
   const Setting setting_;
   std::uint32_t next_call_ = 0;
   exec::Windows windows_;  // of the operations: before them
-  exec::Pool pool_;        // of the operations and the inbox: before them
+  Pool pool_;              // of the operations and the inbox: before them
   std::vector<std::unique_ptr<Entry>> entries_;
 
   Shape last_shape_;
@@ -154,7 +166,9 @@ class Communicator {
   std::vector<Operation *> running_;
   std::uint32_t oldest_ = 0;  // the first that is not done, or next_call_
   std::vector<Operation *> waiting_;
+  std::size_t next_retry_ = 0;  // in it
   Inbox inbox_{pool_};
+  std::unique_ptr<match::Matcher> matcher_;  // from the first message on
   std::uint64_t deliveries_ = 0;
   std::optional<Error> failure_;
   struct Notice {

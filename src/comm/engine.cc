@@ -121,6 +121,20 @@ Result<Operation *> Engine::start(Communicator &communicator, const Call &call) 
   return communicator.start(call);
 }
 
+Result<> Engine::send(Communicator &communicator, match::SendOperation &send) {
+  if (aborted()) [[unlikely]]
+    look_around(0);
+  touch(communicator);
+  return communicator.send(send);
+}
+
+Result<> Engine::receive(Communicator &communicator, match::ReceiveOperation &receive) {
+  if (aborted()) [[unlikely]]
+    look_around(0);
+  touch(communicator);
+  return communicator.receive(receive);
+}
+
 namespace {
 
 // One operation of one communicator.

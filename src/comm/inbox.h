@@ -11,15 +11,15 @@
 #include <utility>
 #include <vector>
 
+#include "base/pool.h"
 #include "exec/execution.h"
-#include "exec/pool.h"
 
 namespace tutti::comm {
 
 class Inbox {
  public:
   // The pool outlives the inbox.
-  explicit Inbox(exec::Pool &pool) : pool_(pool), buckets_(kFirstBuckets) {}
+  explicit Inbox(Pool &pool) : pool_(pool), buckets_(kFirstBuckets) {}
   Inbox(const Inbox &) = delete;
   Inbox &operator=(const Inbox &) = delete;
   ~Inbox();
@@ -55,7 +55,7 @@ class Inbox {
   Bucket &bucket_of(std::uint32_t call) { return buckets_[call & (buckets_.size() - 1)]; }
   void grow(std::uint32_t distance);
 
-  exec::Pool &pool_;
+  Pool &pool_;
   std::vector<Node> nodes_;
   std::uint32_t free_ = kNone;  // a list of nodes, too
   std::vector<Bucket> buckets_;

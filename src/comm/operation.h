@@ -19,7 +19,7 @@ namespace tutti::comm {
 struct Entry;
 
 struct Operation {
-  Operation(Entry &owner, const exec::Plan &plan, mesh::Mesh &mesh, exec::Windows &windows, exec::Pool &pool)
+  Operation(Entry &owner, const exec::Plan &plan, mesh::Mesh &mesh, exec::Windows &windows, Pool &pool)
       : entry(owner), execution(plan, mesh, windows, pool) {}
 
   Entry &entry;

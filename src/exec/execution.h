@@ -18,10 +18,10 @@
 #include <span>
 #include <vector>
 
+#include "base/pool.h"
 #include "base/result.h"
 #include "exec/layout.h"
 #include "exec/plan.h"
-#include "exec/pool.h"
 #include "exec/windows.h"
 #include "mesh/mesh.h"
 #include "reduce/kernels.h"

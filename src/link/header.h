@@ -20,10 +20,30 @@ enum class Class : std::uint8_t { collective, point_to_point, control };
 inline constexpr int kClasses = 3;
 
 enum class Kind : std::uint8_t {
-  data,     // collective: a piece of the stream's bytes
-  window,   // control: payload = u64, what the receiver has consumed of the communicator's data (exec/windows.h)
-  failure,  // control: the sender's call failed; payload = FailureNotice
+  data,     // a piece of the stream's bytes
+  window,   // payload = u64, what the receiver has consumed of the communicator's data (exec/windows.h)
+  failure,  // the sender's call failed; payload = FailureNotice
+  // Point-to-point (match/matcher.h); what the two words of the stream mean is said as call, signature.
+  message,  // tag, the communicator's generation; payload = the message
+  request,  // tag, the sender's number; payload = u64, bytes of a message that waits at its sender
+  ready,    // the sender's number, the receiver's; payload = u64, how many of those bytes the receiver takes
+  bulk,     // the receiver's number, 0; payload = the next piece of the message
+  matched,  // 0, the communicator's generation; payload = u64, what has been received of the messages of kind message,
+            // as windows count it
 };
+inline constexpr Kind kLastKind = Kind::matched;
+constexpr bool is_point_to_point(Kind kind) { return kind >= Kind::message; }
+
+// The class whose credits a message of that kind takes: a table of two bits a kind, since every arrival asks.
+constexpr Class class_of(Kind kind) {
+  constexpr auto entry = [](Kind of, Class c) { return static_cast<std::uint32_t>(c) << 2 * static_cast<int>(of); };
+  constexpr std::uint32_t table = entry(Kind::data, Class::collective) | entry(Kind::window, Class::control) |
+                                  entry(Kind::failure, Class::control) | entry(Kind::message, Class::point_to_point) |
+                                  entry(Kind::request, Class::point_to_point) |
+                                  entry(Kind::ready, Class::point_to_point) | entry(Kind::bulk, Class::collective) |
+                                  entry(Kind::matched, Class::control);
+  return static_cast<Class>(table >> 2 * static_cast<int>(kind) & 3);
+}
 
 inline constexpr std::uint8_t kAcknowledgeNow = 1;  // flag: the sender waits for this message's acknowledgement
 

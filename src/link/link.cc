@@ -121,8 +121,7 @@ Arrival Link::refuse(const Header &header) const {
   if (header.epoch() != epoch())
     return static_cast<std::int16_t>(header.epoch() - epoch()) < 0 ? Arrival::stale : Arrival::broken;
   const auto ahead = static_cast<std::int16_t>(header.sequence() - static_cast<std::uint16_t>(received_));
-  return header.version() == kVersion && header.kind() <= Kind::failure && ahead < 0 ? Arrival::duplicate
-                                                                                     : Arrival::broken;
+  return header.version() == kVersion && header.kind() <= kLastKind && ahead < 0 ? Arrival::duplicate : Arrival::broken;
 }
 
 void Link::hear_grants(const Header &header) {

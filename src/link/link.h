@@ -103,7 +103,7 @@ class Link {
   // Receiving.
   // `bytes` as in stamp().
   Arrival accept(const Header &header, std::size_t bytes) {
-    if (((header.identity ^ expected_identity_) & kExpectedMask) != 0 || header.kind() > Kind::failure) [[unlikely]]
+    if (((header.identity ^ expected_identity_) & kExpectedMask) != 0 || header.kind() > kLastKind) [[unlikely]]
       return refuse(header);
     expected_identity_ += kOneSequence;
     ++received_;

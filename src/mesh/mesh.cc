@@ -102,7 +102,8 @@ TUTTI_HOT bool Mesh::may_send(const Peer &peer, link::Class message_class, std::
          room_to_post(peer);
 }
 
-Sent Mesh::send(int to, const Stream &stream, std::span<const std::byte> data, bool acknowledge) {
+TUTTI_HOT Sent Mesh::send_piece(int to, const Stream &stream, link::Kind kind, std::span<const std::byte> data,
+                                bool acknowledge) {
   constexpr link::Class kClass = link::Class::collective;
   Peer &peer = *peers_[static_cast<std::size_t>(to)];
   // Only a device that takes user memory as it is makes anyone wait for acknowledgements.
@@ -113,12 +114,20 @@ Sent Mesh::send(int to, const Stream &stream, std::span<const std::byte> data, b
       if (!may_send(peer, kClass, data.size())) return stalled();
     }
     const std::uint32_t sequence = peer.link.next_sequence();
-    post_eager(peer, stream, kClass, link::Kind::data, flags, data);
+    post_eager(peer, stream, kClass, kind, flags, data);
     return {.accepted = true, .holds_memory = false, .sequence = sequence};
   }
   if (!peer.link.can_send_chunk()) learn_grants(peer);
   if (!peer.link.can_send_chunk() || !room_to_post(peer)) return stalled();
-  return post_chunk(peer, stream, data, flags);
+  return post_chunk(peer, stream, kind, data, flags);
+}
+
+Sent Mesh::send(int to, const Stream &stream, std::span<const std::byte> data, bool acknowledge) {
+  return send_piece(to, stream, link::Kind::data, data, acknowledge);
+}
+
+Sent Mesh::send_bulk(int to, const Stream &stream, std::span<const std::byte> data, bool acknowledge) {
+  return send_piece(to, stream, link::Kind::bulk, data, acknowledge);
 }
 
 Sent Mesh::stalled() {
@@ -126,7 +135,8 @@ Sent Mesh::stalled() {
   return {};
 }
 
-Sent Mesh::post_chunk(Peer &peer, const Stream &stream, std::span<const std::byte> data, std::uint8_t flags) {
+Sent Mesh::post_chunk(Peer &peer, const Stream &stream, link::Kind kind, std::span<const std::byte> data,
+                      std::uint8_t flags) {
   const std::uint32_t sequence = peer.link.next_sequence();
   const std::uint32_t chunk = peer.link.next_chunk() % limits_.chunks;
   const bool holds = peer.rail->copies_at_post;
@@ -136,8 +146,8 @@ Sent Mesh::post_chunk(Peer &peer, const Stream &stream, std::span<const std::byt
                            : bounce + kChunkHeaderOffset;
   ibv_send_wr &request = peer.request;
   request.imm_data = htonl(peer.link.next_chunk());
-  *reinterpret_cast<link::Header *>(front) = peer.link.stamp(link::Class::collective, link::Kind::data, flags,
-                                                             stream.communicator, stream.call, stream.signature, 0);
+  *reinterpret_cast<link::Header *>(front) =
+      peer.link.stamp(link::Class::collective, kind, flags, stream.communicator, stream.call, stream.signature, 0);
   peer.link.take_chunk();
   if (holds) {
     peer.pieces[0] = {reinterpret_cast<std::uint64_t>(front), sizeof(link::Header), peer.rail->slots.lkey()};
@@ -158,14 +168,24 @@ Sent Mesh::post_chunk(Peer &peer, const Stream &stream, std::span<const std::byt
   return {.accepted = true, .holds_memory = holds, .sequence = sequence};
 }
 
+TUTTI_HOT bool Mesh::send_whole(int to, const Stream &stream, link::Class message_class, link::Kind kind,
+                                std::span<const std::byte> data) {
+  Peer &peer = *peers_[static_cast<std::size_t>(to)];
+  if (!may_send(peer, message_class, data.size())) [[unlikely]] {
+    learn_grants(peer);
+    if (!may_send(peer, message_class, data.size())) return false;
+  }
+  return post_eager(peer, stream, message_class, kind, 0, data);
+}
+
 bool Mesh::send_control(int to, const Stream &stream, link::Kind kind, std::span<const std::byte> payload) {
   TUTTI_CHECK(payload.size() <= kControlBytes);
-  Peer &peer = *peers_[static_cast<std::size_t>(to)];
-  if (!may_send(peer, link::Class::control, payload.size())) {
-    learn_grants(peer);
-    if (!may_send(peer, link::Class::control, payload.size())) return false;
-  }
-  return post_eager(peer, stream, link::Class::control, kind, 0, payload);
+  return send_whole(to, stream, link::Class::control, kind, payload);
+}
+
+bool Mesh::send_message(int to, const Stream &stream, link::Kind kind, std::span<const std::byte> payload) {
+  TUTTI_DCHECK(payload.size() <= eager_bytes_);
+  return send_whole(to, stream, link::Class::point_to_point, kind, payload);
 }
 
 void Mesh::learn_grants(Peer &peer) {
@@ -276,8 +296,7 @@ TUTTI_HOT bool Mesh::take_receive(Rail &rail, const ibv_wc &completion, Record &
   const link::Arrival arrival = completion.byte_len < sizeof(header)
                                     ? link::Arrival::broken
                                     : peer->link.accept(header, chunked ? 0 : completion.byte_len);
-  const link::Class message_class = header.kind() == link::Kind::data ? link::Class::collective : link::Class::control;
-  rail.receives.filled(buffer, peer->rank, message_class);
+  rail.receives.filled(buffer, peer->rank, link::class_of(header.kind()));
   if (arrival != link::Arrival::deliver) [[unlikely]] {
     rail.receives.release(buffer);
     if (arrival == link::Arrival::broken) break_protocol(*peer, header);
@@ -348,6 +367,11 @@ void Mesh::break_protocol(Peer &peer, const link::Header &header) {
                          peer.rank, header.sequence(), peer.link.received() & 0xffff));
 }
 
+void Mesh::reject(int rank, std::string_view why) {
+  break_link(*peers_[static_cast<std::size_t>(rank)], -1,
+             fmt::format("rank {} sent a message that does not follow the protocol: {}", rank, why));
+}
+
 void Mesh::take_failure(Rail &rail, const ibv_wc &completion) {
   Peer *peer = rail.qps.find(completion.qp_num);
   if (peer == nullptr || peer->broken) return;  // what is flushed after a failure says nothing new
@@ -392,12 +416,12 @@ void Mesh::flush(std::int64_t timeout_ns) {
   const auto send_queue_empty = [](const std::unique_ptr<Peer> &peer) {
     return !peer || peer->broken || peer->posted == peer->completed;
   };
-  for (std::unique_ptr<Peer> &peer : peers_) {
-    if (send_queue_empty(peer) || peer->unsignalled == 0) continue;
-    while (!room_to_post(*peer) && !peer->broken && now_ns() < until) poll_and_drop();
-    if (room_to_post(*peer)) write_grants(*peer, true);
+  // What still comes meanwhile may make grants due, which are written without a signal: so more than once.
+  while (!std::ranges::all_of(peers_, send_queue_empty) && now_ns() < until) {
+    for (std::unique_ptr<Peer> &peer : peers_)
+      if (!send_queue_empty(peer) && peer->unsignalled != 0 && room_to_post(*peer)) write_grants(*peer, true);
+    poll_and_drop();
   }
-  while (!std::ranges::all_of(peers_, send_queue_empty) && now_ns() < until) poll_and_drop();
 }
 
 void Mesh::poll_and_drop() {

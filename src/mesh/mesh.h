@@ -15,6 +15,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -86,6 +87,8 @@ class Mesh {
   // Sends one message of collective data: up to eager_bytes into the receive queue, more (up to a chunk) through
   // staging. `acknowledge` asks the receiver to do so at once, since this or an earlier piece is held.
   Sent send(int peer, const Stream &stream, std::span<const std::byte> data, bool acknowledge);
+  // The same for a piece of a point-to-point message that its receiver waits for.
+  Sent send_bulk(int peer, const Stream &stream, std::span<const std::byte> data, bool acknowledge);
   // What configuration and devices have led to; equal on all ranks.
   const link::Limits &limits() const { return limits_; }
   std::size_t eager_bytes() const { return eager_bytes_; }
@@ -93,6 +96,8 @@ class Mesh {
   // A control message (at most kControlBytes of payload, copied).
   bool send_control(int peer, const Stream &stream, link::Kind kind, std::span<const std::byte> payload);
   static constexpr std::size_t kControlBytes = 480;
+  // A message of point-to-point traffic (at most eager_bytes of payload, copied), against credits of that class.
+  bool send_message(int peer, const Stream &stream, link::Kind kind, std::span<const std::byte> payload);
 
   // Into how large pieces a transfer of that many bytes is cut; whole elements each.
   bool is_cut(std::uint64_t total) const { return total > eager_bytes_; }
@@ -118,6 +123,8 @@ class Mesh {
   bool acknowledged(int peer, std::uint32_t sequence);
   std::size_t receive_window() const;
 
+  // A peer's message makes no sense to whoever it is for: the link counts as broken.
+  void reject(int peer, std::string_view why);
   // Links that broke since the last call, root causes only.
   std::vector<Breakage> take_breakages();
 
@@ -147,8 +154,12 @@ class Mesh {
   bool post_eager(Peer &peer, const Stream &stream, link::Class message_class, link::Kind kind, std::uint8_t flags,
                   std::span<const std::byte> data);
   bool may_send(const Peer &peer, link::Class message_class, std::size_t bytes) const;
+  Sent send_piece(int to, const Stream &stream, link::Kind kind, std::span<const std::byte> data, bool acknowledge);
+  bool send_whole(int to, const Stream &stream, link::Class message_class, link::Kind kind,
+                  std::span<const std::byte> data);
   Sent stalled();
-  Sent post_chunk(Peer &peer, const Stream &stream, std::span<const std::byte> data, std::uint8_t flags);
+  Sent post_chunk(Peer &peer, const Stream &stream, link::Kind kind, std::span<const std::byte> data,
+                  std::uint8_t flags);
   void write_grants(Peer &peer, bool signalled);
   bool room_to_post(const Peer &peer) const;
   int poll_rail(Rail &rail, std::span<Record> records);

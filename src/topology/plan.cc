@@ -62,6 +62,24 @@ PinPlan plan_pin(const Machine &machine, const std::vector<int> &allowed, Pin pi
   return plan;
 }
 
+Result<PinPlan> plan_spare_core(const Machine &machine, const std::vector<int> &allowed, int local_rank,
+                                int local_ranks) {
+  std::vector<std::vector<int>> cores = allowed_parts(machine.cores, allowed);
+  if (common_cpus(allowed, machine.permitted).size() < machine.permitted.size()) {
+    if (cores.size() < 2)
+      return fail(Code::limit, "the launcher bound this process to CPUs {}, one core: a thread beside it needs another",
+                  cpu_list_text(allowed));
+    return PinPlan{std::move(cores.back()), "the last core that the launcher gave"};
+  }
+  const auto ranks = static_cast<std::size_t>(local_ranks);
+  if (cores.size() < 2 * ranks)
+    return fail(Code::limit, "{} ranks and as many threads beside them need {} cores, and there are {}", local_ranks,
+                2 * ranks, cores.size());
+  // plan_core gives the first of each rank's share.
+  const std::size_t core = static_cast<std::size_t>(local_rank) * cores.size() / ranks + 1;
+  return PinPlan{std::move(cores[core]), fmt::format("core {} of {}", core, cores.size())};
+}
+
 int usable_cpu_count(int allowed, double quota_cpus) {
   const int by_quota = quota_cpus > 0 && quota_cpus < allowed ? static_cast<int>(std::ceil(quota_cpus)) : allowed;
   return std::max(by_quota, 1);

@@ -14,6 +14,11 @@ namespace tutti::topology {
 
 PinPlan plan_pin(const Machine &machine, const std::vector<int> &allowed, Pin pin, int local_rank, int local_ranks);
 
+// A core beside those that plan_pin gives to ranks: there has to be one for each of them. Where the launcher binds, the
+// last of the cores that it gave to this process, which has to have two.
+Result<PinPlan> plan_spare_core(const Machine &machine, const std::vector<int> &allowed, int local_rank,
+                                int local_ranks);
+
 // Allowed CPUs, or fewer under a CPU quota (in CPUs, 0 for none): rounded up, at least one.
 int usable_cpu_count(int allowed, double quota_cpus);
 

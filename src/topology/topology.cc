@@ -81,6 +81,10 @@ class LinuxTopology final : public Topology {
     return plan_pin(machine_, allowed_, pin, local_rank, local_ranks);
   }
 
+  Result<PinPlan> plan_spare_core(int local_rank, int local_ranks) const override {
+    return topology::plan_spare_core(machine_, allowed_, local_rank, local_ranks);
+  }
+
   bool place_memory(void *memory, std::size_t bytes, int numa_node) const override {
     if (numa_node < 0) return false;
     const std::unique_ptr<hwloc_bitmap_s, FreeBitmap> nodes(hwloc_bitmap_alloc());

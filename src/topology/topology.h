@@ -40,6 +40,8 @@ class Topology {
   virtual int numa_node_of_process() const = 0;
   virtual int numa_node_of_device(const std::string &ibdev_name) const = 0;
   virtual PinPlan plan(Pin pin, int local_rank, int local_ranks) const = 0;
+  // A core for a thread of this rank's that no rank needs; an error that says why there is none.
+  virtual Result<PinPlan> plan_spare_core(int local_rank, int local_ranks) const = 0;
   // Binds [memory, memory + bytes) to a node (best effort: false where the system refuses, and nothing else happens).
   virtual bool place_memory(void *memory, std::size_t bytes, int numa_node) const = 0;
   // A few lines for people: packages, NUMA nodes, cores, allowed CPUs.

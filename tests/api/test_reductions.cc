@@ -266,6 +266,60 @@ TEST(UserOperators, case_48_OperandsThatDoNotCommuteKeepTheOrderOfRanksInEveryCo
   }
 }
 
+// Several calls at once, each of which converts its elements or has an operator of the program's own; and the same ones
+// again and again.
+TEST(Conversions, OfSeveralCallsAtOnceKeepApart) {
+  constexpr int kRanks = 4, kCalls = 6;
+  constexpr std::size_t kCount = 500;
+  ThreadRanks ranks(kRanks);
+  ASSERT_TRUE(ranks.up()) << ranks.errors();
+  ranks.each([&](int rank, tutti_comm *comm) {
+    std::array<tutti_op, 2> sums = {TUTTI_OP_NULL, TUTTI_OP_NULL};
+    const std::array<std::int32_t, 2> factors = {rank + 1, 10 * (rank + 1)};
+    for (std::size_t i = 0; i < 2; ++i)
+      ASSERT_EQ(tutti_op_create_premul_sum(&factors[i], TUTTI_INT32, &sums[i]), TUTTI_SUCCESS);
+    tutti_op product = TUTTI_OP_NULL;
+    ASSERT_EQ(tutti_op_create(multiply_matrices, 0, sizeof(Matrix), nullptr, &product), TUTTI_SUCCESS);
+    const std::vector<std::int32_t> ones(kCount, 1);
+    const std::vector<std::int8_t> bytes(kCount, static_cast<std::int8_t>(100 + rank));
+    const Matrices factors_of_mine = products(rank, rank + 1, 0, kCount);
+    std::vector<std::int32_t> first(kCount), second(kCount), scanned(kCount);
+    std::vector<std::int8_t> mean(kCount);
+    Matrices all(kCount), upto(kCount);
+    const auto call = [&](std::int32_t collective, tutti_type type, tutti_op op, const void *in, void *out) {
+      tutti_call made = TUTTI_INIT_STRUCT(tutti_call);
+      made.collective = collective, made.type = type, made.op = op, made.in = in, made.out = out, made.count = kCount;
+      return made;
+    };
+    const std::array<tutti_call, kCalls> calls = {
+        call(TUTTI_ALLREDUCE, TUTTI_INT32, sums[0], ones.data(), first.data()),
+        call(TUTTI_ALLREDUCE, TUTTI_INT32, sums[1], ones.data(), second.data()),
+        call(TUTTI_ALLREDUCE, TUTTI_INT8, TUTTI_AVG, bytes.data(), mean.data()),
+        call(TUTTI_ALLREDUCE, TUTTI_OP_ELEMENT, product, factors_of_mine.data(), all.data()),
+        call(TUTTI_SCAN, TUTTI_INT32, sums[0], ones.data(), scanned.data()),
+        call(TUTTI_SCAN, TUTTI_OP_ELEMENT, product, factors_of_mine.data(), upto.data())};
+    std::array<tutti_request *, kCalls> requests = {};
+    for (std::size_t i = 0; i < kCalls; ++i)
+      ASSERT_EQ(tutti_call_init(&calls[i], comm, &requests[i]), TUTTI_SUCCESS) << last_error().text;
+    // What is freed here, calls that were made have kept.
+    for (tutti_op &op : sums) ASSERT_EQ(tutti_op_free(&op), TUTTI_SUCCESS);
+    ASSERT_EQ(tutti_op_free(&product), TUTTI_SUCCESS);
+    for (int round = 0; round < 5; ++round) {
+      for (auto *out : {&first, &second, &scanned}) std::ranges::fill(*out, -1);
+      std::ranges::fill(mean, std::int8_t{-1});
+      for (tutti_request *request : requests) ASSERT_EQ(tutti_start(request), TUTTI_SUCCESS) << last_error().text;
+      ASSERT_EQ(tutti_wait_all(kCalls, requests.data(), nullptr), TUTTI_SUCCESS) << last_error().text;
+      ASSERT_EQ(first, std::vector<std::int32_t>(kCount, 10));
+      ASSERT_EQ(second, std::vector<std::int32_t>(kCount, 100));
+      ASSERT_EQ(mean, std::vector<std::int8_t>(kCount, 101));
+      ASSERT_EQ(all, products(0, kRanks, 0, kCount));
+      ASSERT_EQ(scanned, std::vector<std::int32_t>(kCount, (rank + 1) * (rank + 2) / 2));
+      ASSERT_EQ(upto, products(0, rank + 1, 0, kCount));
+    }
+    for (tutti_request *&request : requests) ASSERT_EQ(tutti_request_free(&request), TUTTI_SUCCESS);
+  });
+}
+
 // Sums of numbers whose sum depends on the order, by every collective and in vectors of several lengths, on devices of
 // several kinds: what each gives for the first element.
 struct Sums {

@@ -66,6 +66,25 @@ TEST_F(TwoEnds, AHeaderKeepsEachFieldApartFromTheOthers) {
   EXPECT_EQ(header.signature(), 0xfedc'ba98);
 }
 
+TEST(Kinds, TellWhichCreditsTheyTake) {
+  const std::vector<std::pair<Kind, Class>> all = {
+      {Kind::data, Class::collective},        {Kind::window, Class::control},
+      {Kind::failure, Class::control},        {Kind::message, Class::point_to_point},
+      {Kind::request, Class::point_to_point}, {Kind::ready, Class::point_to_point},
+      {Kind::bulk, Class::collective},        {Kind::matched, Class::control}};
+  for (const auto &[kind, c] : all) {
+    EXPECT_EQ(class_of(kind), c) << static_cast<int>(kind);
+    EXPECT_EQ(is_point_to_point(kind), kind > Kind::failure);
+  }
+  EXPECT_EQ(static_cast<std::size_t>(kLastKind) + 1, all.size());
+}
+
+TEST_F(TwoEnds, AKindThatDoesNotExistBreaksTheLink) {
+  EXPECT_EQ(b_.accept(message(a_, Class::point_to_point, kLastKind), kBytes), Arrival::deliver);
+  const auto unknown = static_cast<Kind>(static_cast<int>(kLastKind) + 1);
+  EXPECT_EQ(b_.accept(message(a_, Class::point_to_point, unknown), kBytes), Arrival::broken);
+}
+
 TEST_F(TwoEnds, CreditsRunOutByClassAndComeBackWithAGrant) {
   for (int i = 0; i < 4; ++i) carry();
   EXPECT_FALSE(a_.can_send(Class::collective));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "exec/pool.h"
+#include "base/pool.h"
 
 #include <algorithm>
 #include <bit>
@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 
-namespace tutti::exec {
+namespace tutti {
 
 Pool::~Pool() {
   for (Block *block : free_) {
@@ -28,16 +28,19 @@ std::byte *Pool::take(std::size_t bytes) {
     free_[size_class] = block->next;
   } else {
     void *memory = std::aligned_alloc(alignof(Block), sizeof(Block) + rounded);
-    TUTTI_CHECK(memory != nullptr, "out of memory for an early message of {} bytes", bytes);
+    TUTTI_CHECK(memory != nullptr, "out of memory for a message of {} bytes that has to wait", bytes);
     block = new (memory) Block{nullptr, size_class};
+    bytes_ += sizeof(Block) + rounded;
   }
+  out_ += sizeof(Block) + rounded;
   return reinterpret_cast<std::byte *>(block + 1);
 }
 
 void Pool::give(std::byte *memory) {
   Block *block = reinterpret_cast<Block *>(memory) - 1;
+  out_ -= sizeof(Block) + (kSmallest << block->size_class);
   block->next = free_[block->size_class];
   free_[block->size_class] = block;
 }
 
-}  // namespace tutti::exec
+}  // namespace tutti

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Communicators of some of the world's ranks: who is in them, that they do not disturb each other, and what is refused.
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "api/expect.h"
+
+namespace tutti::test {
+namespace {
+
+using Ints = std::vector<std::int32_t>;
+
+#define EXPECT_OK(call) EXPECT_EQ(call, TUTTI_SUCCESS) << last_error().text
+
+void with_ranks(int count, const std::function<void(int, tutti_comm *)> &body, bool threads = false) {
+  Start start;
+  start.options.threads = threads;
+  ThreadRanks ranks(count, start);
+  ASSERT_TRUE(ranks.up()) << ranks.errors();
+  ranks.each(body);
+}
+
+std::int32_t rank_in(tutti_comm *comm) {
+  std::int32_t rank = -9;
+  EXPECT_OK(tutti_comm_rank(comm, &rank));
+  return rank;
+}
+std::int32_t size_of(tutti_comm *comm) {
+  std::int32_t size = -9;
+  EXPECT_OK(tutti_comm_size(comm, &size));
+  return size;
+}
+
+// The world's ranks of its members, in their order.
+Ints members(tutti_comm *comm, int world_rank) {
+  Ints all(static_cast<std::size_t>(size_of(comm)));
+  const std::int32_t mine = world_rank;
+  EXPECT_OK(tutti_allgather(&mine, all.data(), 1, TUTTI_INT32, comm));
+  return all;
+}
+
+TEST(Communicators, SplitGroupsByColourAndOrdersByKey) {
+  with_ranks(7, [](int rank, tutti_comm *world) {
+    tutti_comm *half = nullptr;
+    EXPECT_OK(tutti_comm_split(world, rank % 2, -rank, &half));
+    EXPECT_EQ(members(half, rank), rank % 2 == 0 ? (Ints{6, 4, 2, 0}) : (Ints{5, 3, 1}));
+    EXPECT_EQ(rank_in(half), rank % 2 == 0 ? (6 - rank) / 2 : (5 - rank) / 2);
+    // Of a part, again, with equal keys: by rank.
+    tutti_comm *part = nullptr;
+    EXPECT_OK(tutti_comm_split(half, rank < 3 ? 1 : TUTTI_UNDEFINED, 0, &part));
+    EXPECT_EQ(part != nullptr, rank < 3);
+    if (part != nullptr) {
+      EXPECT_EQ(members(part, rank), rank % 2 == 0 ? (Ints{2, 0}) : (Ints{1}));
+      EXPECT_OK(tutti_comm_free(&part));
+      EXPECT_EQ(part, nullptr);
+    }
+    EXPECT_OK(tutti_comm_free(&half));
+    EXPECT_EQ(members(world, rank), (Ints{0, 1, 2, 3, 4, 5, 6}));
+  });
+}
+
+TEST(Communicators, CreateTakesTheListedRanksInTheirOrder) {
+  with_ranks(5, [](int rank, tutti_comm *world) {
+    const Ints ranks = {3, 0, 4};
+    tutti_comm *some = nullptr;
+    EXPECT_OK(tutti_comm_create(world, ranks.size(), ranks.data(), &some));
+    EXPECT_EQ(some != nullptr, rank == 0 || rank == 3 || rank == 4);
+    if (some != nullptr) {
+      EXPECT_EQ(members(some, rank), ranks);
+      const Ints all = {0, 1, 2, 3, 4}, back = {0, 1, 2};
+      Ints translated(5);
+      EXPECT_OK(tutti_comm_translate(world, 5, all.data(), some, translated.data()));
+      EXPECT_EQ(translated, (Ints{1, TUTTI_UNDEFINED, TUTTI_UNDEFINED, 0, 2}));
+      EXPECT_OK(tutti_comm_translate(some, 3, back.data(), world, translated.data()));
+      EXPECT_EQ((Ints{translated[0], translated[1], translated[2]}), ranks);
+      EXPECT_OK(tutti_comm_free(&some));
+    }
+    tutti_comm *none = nullptr;
+    EXPECT_OK(tutti_comm_create(world, 0, nullptr, &none));
+    EXPECT_EQ(none, nullptr);
+  });
+}
+
+// All collectives with a root, in a communicator whose ranks are not the world's.
+TEST(Communicators, RanksInCallsAreThoseOfTheCommunicator) {
+  with_ranks(5, [](int rank, tutti_comm *world) {
+    tutti_comm *some = nullptr;
+    EXPECT_OK(tutti_comm_split(world, rank == 1 ? TUTTI_UNDEFINED : 0, -rank, &some));
+    if (some == nullptr) return;
+    // Members 4, 3, 2, 0 of the world are ranks 0, 1, 2, 3.
+    const std::int32_t mine = rank_in(some);
+    Ints buffer(2000, mine == 2 ? 77 : 0);
+    EXPECT_OK(tutti_broadcast(buffer.data(), buffer.size(), TUTTI_INT32, 2, some));
+    EXPECT_EQ(buffer, Ints(2000, 77));
+    Ints all(4), one(1, rank);
+    EXPECT_OK(tutti_gather(one.data(), all.data(), 1, TUTTI_INT32, 3, some));
+    if (mine == 3) {
+      EXPECT_EQ(all, (Ints{4, 3, 2, 0}));
+    }
+    std::int32_t before = -5;
+    EXPECT_OK(tutti_exscan(&mine, &before, 1, TUTTI_INT32, TUTTI_SUM, some));
+    EXPECT_EQ(before, (Ints{-5, 0, 1, 3})[static_cast<std::size_t>(mine)]);
+    for (const std::size_t count : {1u, 5000u, 300'000u}) {
+      Ints sums(count, rank);
+      EXPECT_OK(tutti_allreduce(TUTTI_IN_PLACE, sums.data(), count, TUTTI_INT32, TUTTI_SUM, some));
+      EXPECT_EQ(sums, Ints(count, 9));
+    }
+    expect_error(tutti_broadcast(buffer.data(), 1, TUTTI_INT32, 4, some), TUTTI_ERROR_ARGUMENT, {"ranks are 0 to 3"});
+  });
+}
+
+TEST(Communicators, OperationsOfManyAtOnceDoNotMix) {
+  with_ranks(4, [](int rank, tutti_comm *world) {
+    constexpr std::size_t kComms = 40;
+    std::vector<tutti_comm *> comms(kComms);
+    for (tutti_comm *&comm : comms) EXPECT_OK(tutti_comm_dup(world, &comm));
+    std::vector<Ints> buffers;
+    std::vector<tutti_request *> requests(kComms);
+    for (std::size_t i = 0; i < kComms; ++i) buffers.emplace_back(20'000, static_cast<std::int32_t>(i) + rank);
+    // Started in different orders: they are independent of each other.
+    for (std::size_t step = 0; step < kComms; ++step) {
+      const std::size_t i = rank % 2 == 0 ? step : kComms - 1 - step;
+      EXPECT_OK(tutti_iallreduce(TUTTI_IN_PLACE, buffers[i].data(), buffers[i].size(), TUTTI_INT32, TUTTI_SUM, comms[i],
+                                 &requests[i]));
+    }
+    EXPECT_OK(tutti_wait_all(kComms, requests.data(), nullptr));
+    for (std::size_t i = 0; i < kComms; ++i)
+      EXPECT_EQ(buffers[i], Ints(20'000, 6 + 4 * static_cast<std::int32_t>(i))) << i;
+    for (tutti_comm *&comm : comms) EXPECT_OK(tutti_comm_free(&comm));
+  });
+}
+
+std::size_t resident_kib() {
+  std::ifstream statm("/proc/self/statm");
+  std::size_t total = 0, resident = 0;
+  statm >> total >> resident;
+  return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) / 1024;
+}
+
+TEST(Communicators, ThousandsLiveAtOnce) {
+  with_ranks(2, [](int rank, tutti_comm *world) {
+    constexpr std::size_t kComms = 3000;
+    std::vector<tutti_comm *> comms(kComms);
+    for (tutti_comm *&comm : comms) EXPECT_OK(tutti_comm_dup(world, &comm));
+    for (std::size_t i = 0; i < kComms; ++i) {
+      std::int32_t value = rank + static_cast<std::int32_t>(i);
+      EXPECT_OK(tutti_allreduce(TUTTI_IN_PLACE, &value, 1, TUTTI_INT32, TUTTI_SUM, comms[i]));
+      ASSERT_EQ(value, 1 + 2 * static_cast<std::int32_t>(i));
+    }
+    // Not freed: they go with the world.
+  });
+}
+
+// 100,000 times: numbers are used again, and nothing grows.
+TEST(Communicators, MakingAndFreeingLeavesMemoryFlat) {
+  std::size_t early = 0, late = 0;
+  with_ranks(2, [&](int rank, tutti_comm *world) {
+    for (int cycle = 0; cycle < 100'000; ++cycle) {
+      if (cycle == 10'000 && rank == 0) early = resident_kib();
+      tutti_comm *comm = nullptr;
+      ASSERT_EQ(tutti_comm_split(world, 0, 0, &comm), TUTTI_SUCCESS) << last_error().text;
+      if (cycle % 100 == 0) {
+        ASSERT_EQ(sum(comm, 100), TUTTI_SUCCESS) << last_error().text;
+      }
+      ASSERT_EQ(tutti_comm_free(&comm), TUTTI_SUCCESS) << last_error().text;
+    }
+    if (rank == 0) late = resident_kib();
+  });
+  EXPECT_LE(late, early + 2048) << "KiB resident after 10,000 and after 100,000";
+}
+
+// A rank that is through with making one may use it before another is through.
+TEST(Communicators, AFastRankMayUseItBeforeASlowOneHasIt) {
+  with_ranks(4, [](int rank, tutti_comm *world) {
+    for (int cycle = 0; cycle < 300; ++cycle) {
+      tutti_comm *comm = nullptr;
+      EXPECT_OK(tutti_comm_dup(world, &comm));
+      std::int32_t value = rank == cycle % 4 ? cycle : -1;
+      EXPECT_OK(tutti_broadcast(&value, 1, TUTTI_INT32, cycle % 4, comm));
+      ASSERT_EQ(value, cycle);
+      EXPECT_OK(tutti_comm_free(&comm));
+    }
+  });
+}
+
+// Two threads a rank, each with a communicator of its own: neither waits for the other's.
+TEST(Communicators, ThreadsWithCommunicatorsOfTheirOwn) {
+  with_ranks(
+      3,
+      [](int rank, tutti_comm *world) {
+        tutti_comm *comms[2] = {};
+        for (tutti_comm *&comm : comms) EXPECT_OK(tutti_comm_dup(world, &comm));
+        std::thread threads[2];
+        for (int t = 0; t < 2; ++t)
+          threads[t] = std::thread([&, t] {
+            for (int call = 0; call < 300; ++call) {
+              // Ranks take turns in being late in one of them.
+              if (call % 50 == 0 && (rank + t) % 3 == call / 50 % 3)
+                std::this_thread::sleep_for(std::chrono::milliseconds(5));
+              Ints buffer(call % 10 == 0 ? 50'000 : 10, rank + t);
+              EXPECT_OK(
+                  tutti_allreduce(TUTTI_IN_PLACE, buffer.data(), buffer.size(), TUTTI_INT32, TUTTI_SUM, comms[t]));
+              ASSERT_EQ(buffer, Ints(buffer.size(), 3 + 3 * t));
+            }
+          });
+        for (std::thread &thread : threads) thread.join();
+        for (tutti_comm *&comm : comms) EXPECT_OK(tutti_comm_free(&comm));
+      },
+      true);
+}
+
+TEST(Communicators, MistakesAreErrors) {
+  with_ranks(3, [](int rank, tutti_comm *world) {
+    tutti_comm *comm = nullptr;
+    const Ints twice = {0, 0}, beyond = {0, 3};
+    Ints out(2);
+    expect_error(tutti_comm_split(world, -7, 0, &comm), TUTTI_ERROR_ARGUMENT, {"colour -7"});
+    expect_error(tutti_comm_split(world, 0, 0, nullptr), TUTTI_ERROR_ARGUMENT, {"made is null"});
+    expect_error(tutti_comm_split(nullptr, 0, 0, &comm), TUTTI_ERROR_COMM, {"tutti_comm_split"});
+    expect_error(tutti_comm_create(world, 2, twice.data(), &comm), TUTTI_ERROR_ARGUMENT, {"rank 0 is listed twice"});
+    expect_error(tutti_comm_create(world, 2, beyond.data(), &comm), TUTTI_ERROR_ARGUMENT, {"rank 3 does not exist"});
+    expect_error(tutti_comm_create(world, 2, nullptr, &comm), TUTTI_ERROR_ARGUMENT, {"ranks is null"});
+    expect_error(tutti_comm_translate(world, 2, beyond.data(), world, out.data()), TUTTI_ERROR_ARGUMENT,
+                 {"rank 3 does not exist"});
+    expect_error(tutti_comm_translate(world, 2, twice.data(), world, nullptr), TUTTI_ERROR_ARGUMENT,
+                 {"translated is null"});
+    EXPECT_OK(tutti_comm_dup(world, &comm));
+    tutti_comm *stale = comm;
+    Ints buffer(10, rank);
+    tutti_request *request = nullptr;
+    EXPECT_OK(tutti_iallreduce(TUTTI_IN_PLACE, buffer.data(), 10, TUTTI_INT32, TUTTI_SUM, comm, &request));
+    if (rank == 0) {
+      // Rank 1 and 2 may be done by now; this one has not looked.
+      EXPECT_EQ(tutti_comm_free(&comm), TUTTI_ERROR_STATE);
+      expect_text(last_error(), {"under way"});
+      EXPECT_NE(comm, nullptr);
+    }
+    EXPECT_OK(tutti_wait(&request, nullptr));
+    EXPECT_OK(tutti_comm_free(&comm));
+    expect_error(tutti_comm_size(stale, &out[0]), TUTTI_ERROR_COMM, {"freed"});
+    expect_error(tutti_barrier(stale), TUTTI_ERROR_COMM, {"freed"});
+  });
+}
+
+TEST(Communicators, AListThatDiffersIsAnErrorOnAllRanks) {
+  with_ranks(3, [](int rank, tutti_comm *world) {
+    const Ints two = {0, 1}, three = {0, 1, 2};
+    const Ints &ranks = rank == 1 ? three : two;
+    tutti_comm *comm = nullptr;
+    expect_error(tutti_comm_create(world, ranks.size(), ranks.data(), &comm), TUTTI_ERROR_MISMATCH,
+                 {"makes another communicator"});
+    EXPECT_EQ(comm, nullptr);
+    EXPECT_EQ(sum(world, 10), TUTTI_SUCCESS) << "the world goes on";
+  });
+}
+
+// A mistake on one communicator is that one's alone.
+TEST(Communicators, AFailedOneLeavesTheOthersAlone) {
+  with_ranks(3, [](int rank, tutti_comm *world) {
+    tutti_comm *bad = nullptr, *good = nullptr;
+    EXPECT_OK(tutti_comm_dup(world, &bad));
+    EXPECT_OK(tutti_comm_dup(world, &good));
+    Ints buffer(20, rank);
+    tutti_result result =
+        tutti_allreduce(TUTTI_IN_PLACE, buffer.data(), rank == 0 ? 10 : 20, TUTTI_INT32, TUTTI_SUM, bad);
+    for (int call = 0; result == TUTTI_SUCCESS && call < 100'000; ++call) result = sum(bad, 10);
+    EXPECT_EQ(result, TUTTI_ERROR_MISMATCH);
+    EXPECT_EQ(sum(good, 1000), TUTTI_SUCCESS) << last_error().text;
+    EXPECT_OK(tutti_comm_free(&bad));
+    tutti_comm *next = nullptr;
+    EXPECT_OK(tutti_comm_dup(world, &next));
+    EXPECT_EQ(sum(next, 1000), TUTTI_SUCCESS) << last_error().text;
+    EXPECT_OK(tutti_comm_free(&next));
+    EXPECT_OK(tutti_comm_free(&good));
+  });
+}
+
+TEST(Communicators, TheWorldTakesAllOfThemAlong) {
+  tutti_comm *kept[2] = {};
+  with_ranks(2, [&](int rank, tutti_comm *world) { EXPECT_OK(tutti_comm_dup(world, &kept[rank])); });
+  for (tutti_comm *comm : kept) expect_error(tutti_barrier(comm), TUTTI_ERROR_COMM, {"freed"});
+}
+
+}  // namespace
+}  // namespace tutti::test

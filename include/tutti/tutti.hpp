@@ -8,8 +8,12 @@
 //   world.allreduce(in, out, tutti::Op::max);
 //   world.broadcast(weights, 0);
 //
-// Errors are thrown as tutti::Error, which carries the tutti_error. Any contiguous range of an arithmetic type is a
-// buffer: vector, array, span, C array. Threads: as in tutti.h, one at a time per world unless Options::threads.
+//   world.allreduce(quaternions, tutti::make_op<Quaternion>(std::multiplies<>(), tutti::Commutes::no));
+//
+// Errors are thrown as tutti::Error, which carries the tutti_error. Any contiguous range of an element type is a
+// buffer: vector, array, span, C array. Element types are numbers, std::complex, bool, std::byte, 16-bit floats and
+// ValueIndex; with an operator of make_op, any trivially copyable type. Threads: as in tutti.h, one at a time per world
+// unless Options::threads.
 #ifndef TUTTI_TUTTI_HPP
 #define TUTTI_TUTTI_HPP
 
@@ -25,58 +29,13 @@
 #include <type_traits>
 #include <utility>
 
+#include "tutti/elements.hpp"
 #include "tutti/tutti.h"
 
 namespace tutti {
 // Part of the names that the linker sees, so that programs built against different versions of this header, and the
 // library's own types of the same names, never mix.
 inline namespace v0 {
-
-enum class Op : tutti_op { sum = TUTTI_SUM, prod = TUTTI_PROD, min = TUTTI_MIN, max = TUTTI_MAX };
-
-namespace detail {
-
-template <class T>
-consteval tutti_type integer_type() {
-  switch (sizeof(T)) {
-    case 1: return std::is_signed_v<T> ? TUTTI_INT8 : TUTTI_UINT8;
-    case 2: return std::is_signed_v<T> ? TUTTI_INT16 : TUTTI_UINT16;
-    case 4: return std::is_signed_v<T> ? TUTTI_INT32 : TUTTI_UINT32;
-    case 8: return std::is_signed_v<T> ? TUTTI_INT64 : TUTTI_UINT64;
-    default: return -1;
-  }
-}
-
-template <class T>
-consteval tutti_type type_of() {
-  // bool and the character types have a size but no arithmetic of their own; plain char is taken as the 8-bit integer
-  // that it is on this machine.
-  if constexpr (std::is_same_v<T, float>) return TUTTI_FLOAT;
-  else if constexpr (std::is_same_v<T, double>) return TUTTI_DOUBLE;
-  else if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, wchar_t> || std::is_same_v<T, char8_t> ||
-                     std::is_same_v<T, char16_t> || std::is_same_v<T, char32_t>)
-    return -1;
-  else if constexpr (std::is_integral_v<T>) return integer_type<T>();
-  else return -1;
-}
-
-}  // namespace detail
-
-// The element type of T, or -1 if Tutti has none.
-template <class T>
-inline constexpr tutti_type type_of = detail::type_of<std::remove_cv_t<T>>();
-
-// What a collective reads.
-template <class R>
-concept Buffer =
-    std::ranges::contiguous_range<R> && std::ranges::sized_range<R> && type_of<std::ranges::range_value_t<R>>
->= 0;
-
-// What a collective writes: elements can be assigned, and a temporary must be a view (a span), or the result would be
-// lost with it.
-template <class R>
-concept OutputBuffer = Buffer<R> && std::ranges::borrowed_range<R> &&
-    !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
 
 class Error : public std::runtime_error {
  public:
@@ -120,12 +79,88 @@ inline void check(tutti_result result) {
 
 }  // namespace detail
 
+// An operator that this program made. Move-only; frees it. Calls under way are not disturbed.
+class MadeOp {
+ public:
+  MadeOp(MadeOp &&other) noexcept
+      : op_(std::exchange(other.op_, tutti_op{TUTTI_OP_NULL})), function_(std::move(other.function_)) {}
+  MadeOp &operator=(MadeOp &&other) noexcept {
+    std::swap(op_, other.op_);
+    function_.swap(other.function_);
+    return *this;
+  }
+  MadeOp(const MadeOp &) = delete;
+  MadeOp &operator=(const MadeOp &) = delete;
+  ~MadeOp() {
+    if (op_ != TUTTI_OP_NULL) static_cast<void>(tutti_op_free(&op_));
+  }
+  tutti_op c() const noexcept { return op_; }
+
+ protected:
+  MadeOp() = default;
+  tutti_op op_ = TUTTI_OP_NULL;
+  std::shared_ptr<void> function_;  // what the library calls
+};
+
+// The sum of elements that each rank multiplied by its own factor first.
+template <class T>
+requires(type_of<T> >= 0) class PremulSum : public MadeOp {
+ public:
+  explicit PremulSum(const T &factor) { detail::check(tutti_op_create_premul_sum(&factor, type_of<T>, &op_)); }
+};
+
+// A function of two elements of T as an operator.
+template <class T>
+class UserOp : public MadeOp {
+ public:
+  static_assert(std::is_trivially_copyable_v<T>, "elements travel as bytes");
+  template <class Function>
+  UserOp(Function function, bool commutative) {
+    function_ = std::make_shared<Function>(std::move(function));
+    const tutti_op_function each = [](const void *in, void *in_out, std::size_t count, void *user) {
+      const T *left = static_cast<const T *>(in);
+      T *right = static_cast<T *>(in_out);
+      Function &combine = *static_cast<Function *>(user);
+      for (std::size_t i = 0; i < count; ++i) right[i] = combine(left[i], right[i]);
+    };
+    detail::check(tutti_op_create(each, commutative ? 1 : 0, sizeof(T), function_.get(), &op_));
+  }
+};
+
+enum class Commutes : bool { no, yes };
+
+// combine(a, b), where a comes from lower ranks; it has to be associative, and must not throw.
+template <class T, class Function>
+requires std::is_invocable_r_v<T, Function &, const T &, const T &>
+[[nodiscard]] UserOp<T> make_op(Function combine, Commutes commutes) {
+  return UserOp<T>(std::move(combine), commutes == Commutes::yes);
+}
+
+// An operator on elements of T, as calls take it: a built-in one, where T is a type of Tutti's, or one that this
+// program made.
+template <class T>
+class OpOn {
+ public:
+  OpOn(Op op) noexcept requires(type_of<T> >= 0) : op_(static_cast<tutti_op>(op)) {}  // NOLINT: made to be implicit
+  template <class U>
+  OpOn(const PremulSum<U> &op) noexcept requires std::same_as<U, T> : op_(op.c()) {}  // NOLINT
+  OpOn(const UserOp<T> &op) noexcept : type_(TUTTI_OP_ELEMENT), op_(op.c()) {}        // NOLINT
+  tutti_type type() const noexcept { return type_; }
+  tutti_op c() const noexcept { return op_; }
+
+ private:
+  tutti_type type_ = type_of<T>;
+  tutti_op op_;
+};
+
 namespace detail {
 
 template <class In, class Out>
 concept SameElements = std::same_as<std::ranges::range_value_t<In>, std::ranges::range_value_t<Out>>;
 template <class R>
 inline constexpr tutti_type element = tutti::type_of<std::ranges::range_value_t<R>>;
+template <class R>
+using OpOnElements = OpOn<std::ranges::range_value_t<R>>;
 
 // What goes in and what comes out, in elements, blocks multiplied.
 inline void equal_sizes(const char *function, std::size_t in, std::size_t out) {
@@ -242,17 +277,17 @@ class Comm {
   tutti_comm *c() const noexcept { return comm_; }
 
   // out[i] = in of all ranks combined, element by element. Both have the same number of elements of one type.
-  template <Buffer In, OutputBuffer Out>
+  template <ReductionBuffer In, ReductionOutput Out>
   requires detail::SameElements<In, Out>
-  void allreduce(const In &in, Out &&out, Op op = Op::sum) {
+  void allreduce(const In &in, Out &&out, detail::OpOnElements<In> op = Op::sum) {
     detail::equal_sizes("allreduce", std::ranges::size(in), std::ranges::size(out));
-    detail::check(tutti_allreduce(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in),
-                                  detail::element<In>, static_cast<tutti_op>(op), comm_));
+    detail::check(tutti_allreduce(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in), op.type(),
+                                  op.c(), comm_));
   }
-  template <OutputBuffer InOut>
-  void allreduce(InOut &&in_out, Op op = Op::sum) {
-    detail::check(tutti_allreduce(TUTTI_IN_PLACE, std::ranges::data(in_out), std::ranges::size(in_out),
-                                  type_of<std::ranges::range_value_t<InOut>>, static_cast<tutti_op>(op), comm_));
+  template <ReductionOutput InOut>
+  void allreduce(InOut &&in_out, detail::OpOnElements<InOut> op = Op::sum) {
+    detail::check(tutti_allreduce(TUTTI_IN_PLACE, std::ranges::data(in_out), std::ranges::size(in_out), op.type(),
+                                  op.c(), comm_));
   }
 
   // The root's elements to all; every rank's buffer has the same number of elements.
@@ -266,47 +301,48 @@ class Comm {
   void barrier() { detail::check(tutti_barrier(comm_)); }
 
   // As allreduce, but the root alone has the result; elsewhere out is not looked at, and may be empty.
-  template <Buffer In, OutputBuffer Out>
+  template <ReductionBuffer In, ReductionOutput Out>
   requires detail::SameElements<In, Out>
-  void reduce(const In &in, Out &&out, Op op = Op::sum, int root = 0) {
+  void reduce(const In &in, Out &&out, detail::OpOnElements<In> op = Op::sum, int root = 0) {
     if (rank_ == root) detail::equal_sizes("reduce", std::ranges::size(in), std::ranges::size(out));
-    detail::check(tutti_reduce(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in),
-                               detail::element<In>, static_cast<tutti_op>(op), root, comm_));
+    detail::check(tutti_reduce(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in), op.type(), op.c(),
+                               root, comm_));
   }
 
   // Rank r gets block r of the result: in has size() blocks of as many elements as out has.
-  template <Buffer In, OutputBuffer Out>
+  template <ReductionBuffer In, ReductionOutput Out>
   requires detail::SameElements<In, Out>
-  void reduce_scatter(const In &in, Out &&out, Op op = Op::sum) {
+  void reduce_scatter(const In &in, Out &&out, detail::OpOnElements<In> op = Op::sum) {
     detail::equal_sizes("reduce_scatter", std::ranges::size(in), std::ranges::size(out) * ranks());
     detail::check(tutti_reduce_scatter_block(std::ranges::data(in), std::ranges::data(out), std::ranges::size(out),
-                                             detail::element<In>, static_cast<tutti_op>(op), comm_));
+                                             op.type(), op.c(), comm_));
   }
   // The same with blocks of counts[r] elements.
-  template <Buffer In, OutputBuffer Out>
+  template <ReductionBuffer In, ReductionOutput Out>
   requires detail::SameElements<In, Out>
-  void reduce_scatter(const In &in, Out &&out, std::span<const std::size_t> counts, Op op = Op::sum) {
+  void reduce_scatter(const In &in, Out &&out, std::span<const std::size_t> counts,
+                      detail::OpOnElements<In> op = Op::sum) {
     const std::size_t all = detail::total("reduce_scatter", counts, ranks());
     detail::equal_sizes("reduce_scatter", std::ranges::size(in), all);
     detail::equal_sizes("reduce_scatter", counts[own()], std::ranges::size(out));
-    detail::check(tutti_reduce_scatter(std::ranges::data(in), std::ranges::data(out), counts.data(),
-                                       detail::element<In>, static_cast<tutti_op>(op), comm_));
+    detail::check(
+        tutti_reduce_scatter(std::ranges::data(in), std::ranges::data(out), counts.data(), op.type(), op.c(), comm_));
   }
 
   // out = what ranks up to this one put in, combined; exscan: those before it (rank 0's out stays as it is).
-  template <Buffer In, OutputBuffer Out>
+  template <ReductionBuffer In, ReductionOutput Out>
   requires detail::SameElements<In, Out>
-  void scan(const In &in, Out &&out, Op op = Op::sum) {
+  void scan(const In &in, Out &&out, detail::OpOnElements<In> op = Op::sum) {
     detail::equal_sizes("scan", std::ranges::size(in), std::ranges::size(out));
-    detail::check(tutti_scan(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in), detail::element<In>,
-                             static_cast<tutti_op>(op), comm_));
+    detail::check(
+        tutti_scan(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in), op.type(), op.c(), comm_));
   }
-  template <Buffer In, OutputBuffer Out>
+  template <ReductionBuffer In, ReductionOutput Out>
   requires detail::SameElements<In, Out>
-  void exscan(const In &in, Out &&out, Op op = Op::sum) {
+  void exscan(const In &in, Out &&out, detail::OpOnElements<In> op = Op::sum) {
     detail::equal_sizes("exscan", std::ranges::size(in), std::ranges::size(out));
-    detail::check(tutti_exscan(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in),
-                               detail::element<In>, static_cast<tutti_op>(op), comm_));
+    detail::check(
+        tutti_exscan(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in), op.type(), op.c(), comm_));
   }
 
   // out = in of rank 0, of rank 1, ... on every rank; gather: on the root, elsewhere out may be empty.

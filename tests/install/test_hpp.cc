@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <complex>
 #include <list>
 #include <span>
 #include <string>
@@ -27,7 +28,17 @@ static_assert(!OutputBuffer<const std::vector<int> &> && !OutputBuffer<std::span
 static_assert(!OutputBuffer<std::vector<int>>, "the result would be lost with the temporary");
 static_assert(tutti::type_of<long> == TUTTI_INT64 && tutti::type_of<unsigned long long> == TUTTI_UINT64);
 static_assert(tutti::type_of<const float> == TUTTI_FLOAT && tutti::type_of<signed char> == TUTTI_INT8);
-static_assert(tutti::type_of<bool> < 0 && tutti::type_of<long double> < 0 && tutti::type_of<char32_t> < 0);
+static_assert(tutti::type_of<bool> == TUTTI_BOOL && tutti::type_of<std::byte> == TUTTI_BYTE);
+static_assert(tutti::type_of<std::complex<float>> == TUTTI_COMPLEX_FLOAT &&
+              tutti::type_of<const std::complex<double>> == TUTTI_COMPLEX_DOUBLE);
+static_assert(tutti::type_of<tutti::Float16> == TUTTI_FLOAT16 && tutti::type_of<tutti::Bfloat16> == TUTTI_BFLOAT16);
+#if defined(__FLT16_MANT_DIG__)
+static_assert(tutti::type_of<_Float16> == TUTTI_FLOAT16);
+#endif
+static_assert(tutti::type_of<tutti::ValueIndex<double>> == TUTTI_DOUBLE_INT &&
+              tutti::type_of<tutti::ValueIndex<short>> == TUTTI_SHORT_INT &&
+              tutti::type_of<tutti::ValueIndex<char>> < 0);
+static_assert(tutti::type_of<long double> < 0 && tutti::type_of<char32_t> < 0);
 static_assert(!std::is_copy_constructible_v<Comm> && std::is_nothrow_move_constructible_v<Comm>);
 
 template <class In, class Out>
@@ -93,6 +104,49 @@ TEST_F(Hpp, TakesAnyContiguousRange) {
   world.allreduce(numbers, tutti::Op::max);
   world.broadcast(std::span(numbers).first(1));
   EXPECT_EQ(4, numbers[0]);
+}
+
+TEST_F(Hpp, EveryElementTypeHasOperators) {
+  std::array<bool, 2> truths = {true, false};
+  world.allreduce(truths, tutti::Op::lxor);
+  std::array<std::byte, 2> bytes = {std::byte{7}, std::byte{9}};
+  world.allreduce(bytes, tutti::Op::bor);
+  std::vector<std::complex<double>> numbers = {{1, 2}};
+  world.allreduce(numbers, tutti::Op::prod);
+  std::vector<tutti::ValueIndex<float>> places = {{3.5f, 1}};
+  world.allreduce(places, tutti::Op::maxloc);
+  EXPECT_EQ((tutti::ValueIndex<float>{3.5f, 1}), places[0]);
+  std::vector<tutti::Bfloat16> halves(3);
+  world.allreduce(halves, tutti::Op::avg);
+  EXPECT_THROW(world.allreduce(truths), tutti::Error) << "a sum of truths";
+}
+
+struct Range {
+  int first, last;
+};
+
+TEST_F(Hpp, OperatorsOfTheProgramsOwnTakeTheirElementsOnly) {
+  const tutti::PremulSum<double> quarter(1.0 / 4);
+  std::vector<double> weighted = {8};
+  world.allreduce(weighted, quarter);
+  EXPECT_EQ(2.0, weighted[0]);
+
+  int calls = 0;
+  const auto join = tutti::make_op<Range>(
+      [&calls](const Range &a, const Range &b) {
+        ++calls;
+        return Range{a.first, b.last};
+      },
+      tutti::Commutes::no);
+  std::vector<Range> ranges = {{1, 2}}, out(1);
+  world.allreduce(ranges, out, join);
+  world.allreduce(ranges, join);
+  EXPECT_EQ(2, out[0].last);
+  EXPECT_EQ(0, calls) << "one rank has nothing to combine";
+  tutti::UserOp<Range> moved =
+      tutti::make_op<Range>([](const Range &a, const Range &) { return a; }, tutti::Commutes::yes);
+  moved = tutti::make_op<Range>([](const Range &, const Range &b) { return b; }, tutti::Commutes::yes);
+  world.allreduce(ranges, moved);
 }
 
 TEST_F(Hpp, EmptyBuffersAreCalls) {

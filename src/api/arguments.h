@@ -18,6 +18,8 @@ inline bool plain_elements(std::size_t element_bytes, std::size_t count, const v
   return element_bytes != 0 && count >> 48 == 0 && (buffer != nullptr || count == 0);
 }
 
+bool plain_elements(tutti_type type, std::size_t count, const void *buffer) = delete;  // a type is no size
+
 // A type with the size of its elements: its own, or an operator's; 0 for what has none.
 struct Elements {
   tutti_type type;

@@ -295,9 +295,11 @@ TEST(UserOperators, ThatDoNotCommuteRefuseAForcedAlgorithmThatReorders) {
     ASSERT_EQ(tutti_op_create(multiply_matrices, 0, sizeof(Matrix), nullptr, &op), TUTTI_SUCCESS);
     Matrix one = matrix(0, 0);
     EXPECT_EQ(tutti_allreduce(TUTTI_IN_PLACE, &one, 1, TUTTI_OP_ELEMENT, op, comm), TUTTI_ERROR_CONFIG);
-    EXPECT_STREQ(last_error().text,
-                 "TUTTI_ALGO=allreduce:ring does not keep rank order, which this operator needs; direct, "
-                 "recursive_doubling, recursive_multiplying can");
+    const std::string text = last_error().text;
+    EXPECT_TRUE(
+        text.starts_with("TUTTI_ALGO=allreduce:ring does not keep rank order, which this operator needs; direct, "
+                         "recursive_doubling, "))
+        << text;
     EXPECT_EQ(tutti_op_free(&op), TUTTI_SUCCESS);
   });
 }

@@ -10,6 +10,13 @@
 #include "base/check.h"
 #include "reduce/targets.h"
 
+#if defined(__clang_analyzer__) && defined(__x86_64__)
+// One instruction set shows it all, and not Highway's fallback: the analyzer would walk for minutes through the loops
+// that stand for instructions there.
+#define HWY_BASELINE_TARGETS HWY_SSSE3
+#define HWY_DISABLED_TARGETS HWY_EMU128
+#define HWY_COMPILE_ONLY_STATIC
+#endif
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "reduce/kernels.cc"
 #include <hwy/foreach_target.h>
@@ -154,39 +161,6 @@ template <class T>
 constexpr std::uint64_t kLargest = kInfinity<T> - 1;
 
 class TableMaker {
- public:
-  constexpr TableMaker() {
-    table_.target = HWY_TARGET;
-    integer<std::int8_t>(Type::int8);
-    integer<std::uint8_t>(Type::uint8);
-    integer<std::int16_t>(Type::int16);
-    integer<std::uint16_t>(Type::uint16);
-    integer<std::int32_t>(Type::int32);
-    integer<std::uint32_t>(Type::uint32);
-    integer<std::int64_t>(Type::int64);
-    integer<std::uint64_t>(Type::uint64);
-    floating<float>(Type::float32);
-    floating<double>(Type::float64);
-    in_float<Float16>(Type::float16, 0);
-    in_float<Bfloat16>(Type::bfloat16, 1);
-    complex<float>(Type::complex_float);
-    complex<double>(Type::complex_double);
-    logical<std::uint8_t>(Type::boolean);
-    bitwise<std::uint8_t>(Type::byte);
-    put(Type::float_int, Op::minloc, run<Loc8<FloatInt, Extreme::min>, std::uint64_t>);
-    put(Type::float_int, Op::maxloc, run<Loc8<FloatInt, Extreme::max>, std::uint64_t>);
-    put(Type::int_int, Op::minloc, run<Loc8<IntInt, Extreme::min>, std::uint64_t>);
-    put(Type::int_int, Op::maxloc, run<Loc8<IntInt, Extreme::max>, std::uint64_t>);
-    put(Type::short_int, Op::minloc, run<Loc8<ShortInt, Extreme::min>, std::uint64_t>);
-    put(Type::short_int, Op::maxloc, run<Loc8<ShortInt, Extreme::max>, std::uint64_t>);
-    put(Type::double_int, Op::minloc, run<Loc16<true, Extreme::min>, std::int64_t, 2>);
-    put(Type::double_int, Op::maxloc, run<Loc16<true, Extreme::max>, std::int64_t, 2>);
-    put(Type::long_int, Op::minloc, run<Loc16<false, Extreme::min>, std::int64_t, 2>);
-    put(Type::long_int, Op::maxloc, run<Loc16<false, Extreme::max>, std::int64_t, 2>);
-  }
-  constexpr const Table &table() const { return table_; }
-
- private:
   constexpr void put(Type type, Op op, Function function) {
     table_.combine[static_cast<int>(type)][static_cast<int>(op)] = function;
   }
@@ -243,6 +217,39 @@ class TableMaker {
     table_.mean[static_cast<int>(type)] = run_parts<Mean<kLargest<T> >, T>;
   }
   Table table_ = {};
+
+ public:
+  // Below what it calls: clang needs the definitions of constexpr templates before.
+  constexpr TableMaker() {
+    table_.target = HWY_TARGET;
+    integer<std::int8_t>(Type::int8);
+    integer<std::uint8_t>(Type::uint8);
+    integer<std::int16_t>(Type::int16);
+    integer<std::uint16_t>(Type::uint16);
+    integer<std::int32_t>(Type::int32);
+    integer<std::uint32_t>(Type::uint32);
+    integer<std::int64_t>(Type::int64);
+    integer<std::uint64_t>(Type::uint64);
+    floating<float>(Type::float32);
+    floating<double>(Type::float64);
+    in_float<Float16>(Type::float16, 0);
+    in_float<Bfloat16>(Type::bfloat16, 1);
+    complex<float>(Type::complex_float);
+    complex<double>(Type::complex_double);
+    logical<std::uint8_t>(Type::boolean);
+    bitwise<std::uint8_t>(Type::byte);
+    put(Type::float_int, Op::minloc, run<Loc8<FloatInt, Extreme::min>, std::uint64_t>);
+    put(Type::float_int, Op::maxloc, run<Loc8<FloatInt, Extreme::max>, std::uint64_t>);
+    put(Type::int_int, Op::minloc, run<Loc8<IntInt, Extreme::min>, std::uint64_t>);
+    put(Type::int_int, Op::maxloc, run<Loc8<IntInt, Extreme::max>, std::uint64_t>);
+    put(Type::short_int, Op::minloc, run<Loc8<ShortInt, Extreme::min>, std::uint64_t>);
+    put(Type::short_int, Op::maxloc, run<Loc8<ShortInt, Extreme::max>, std::uint64_t>);
+    put(Type::double_int, Op::minloc, run<Loc16<true, Extreme::min>, std::int64_t, 2>);
+    put(Type::double_int, Op::maxloc, run<Loc16<true, Extreme::max>, std::int64_t, 2>);
+    put(Type::long_int, Op::minloc, run<Loc16<false, Extreme::min>, std::int64_t, 2>);
+    put(Type::long_int, Op::maxloc, run<Loc16<false, Extreme::max>, std::int64_t, 2>);
+  }
+  constexpr const Table &table() const { return table_; }
 };
 
 const Table *table() {

@@ -7,6 +7,8 @@
 //   world.allreduce(gradient);              // in place, sum
 //   world.allreduce(in, out, tutti::Op::max);
 //   world.broadcast(weights, 0);
+//   tutti::Request sum = world.iallreduce(gradient);  // started; sum.wait() ends it
+//   std::optional<tutti::Comm> row = world.split(world.rank() / 4);
 //
 //   world.allreduce(quaternions, tutti::make_op<Quaternion>(std::multiplies<>(), tutti::Commutes::no));
 //
@@ -22,6 +24,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <ranges>
 #include <span>
 #include <stdexcept>
@@ -243,6 +246,89 @@ class Memory {
   std::size_t count_ = 0;
 };
 
+// What a message or a probe found.
+struct Status {
+  int source = TUTTI_ANY_SOURCE, tag = TUTTI_ANY_TAG;
+  std::size_t bytes = 0;
+};
+
+// An operation that has been started. Its buffers, and an operator of make_op, have to stay until it is done. One that
+// goes while it is active ends all traffic of its world (tutti_abort): its buffers may go, too, and nobody waits here.
+class [[nodiscard]] Request {
+ public:
+  Request() = default;
+  Request(Request &&other) noexcept
+      : request_(std::exchange(other.request_, nullptr)), comm_(std::exchange(other.comm_, nullptr)) {}
+  Request &operator=(Request &&other) noexcept {
+    if (this != &other) {
+      release();
+      request_ = std::exchange(other.request_, nullptr);
+      comm_ = std::exchange(other.comm_, nullptr);
+    }
+    return *this;
+  }
+  Request(const Request &) = delete;
+  Request &operator=(const Request &) = delete;
+  ~Request() { release(); }
+
+  // Until it is done; throws how it ended. Of a receive: what has come. Done at once where nothing is active.
+  Status wait() {
+    tutti_status status = {};
+    detail::check(tutti_wait(&request_, &status));
+    return {status.source, status.tag, static_cast<std::size_t>(status.bytes)};
+  }
+  // Whether it is done by now; then as wait().
+  bool test() {
+    std::int32_t done = 0;
+    detail::check(tutti_test(&request_, &done, nullptr));
+    return done != 0;
+  }
+  bool active() const noexcept { return request_ != nullptr; }
+  tutti_request *c() const noexcept { return request_; }
+
+ private:
+  friend class Comm;
+  explicit Request(tutti_comm *comm) : comm_(comm) {}
+  void release() noexcept {
+    std::int32_t done = 0;
+    if (request_ == nullptr || (tutti_test(&request_, &done, nullptr) == TUTTI_SUCCESS && done != 0)) return;
+    if (request_ != nullptr) static_cast<void>(tutti_abort(comm_));
+    request_ = nullptr;
+  }
+
+  tutti_request *request_ = nullptr;
+  tutti_comm *comm_ = nullptr;
+};
+
+// A call that is made again and again (tutti_call_init). Started on all ranks in the same order as their other calls.
+class [[nodiscard]] Persistent {
+ public:
+  Persistent(Persistent &&other) noexcept : request_(std::exchange(other.request_, nullptr)) {}
+  Persistent &operator=(Persistent &&other) noexcept {
+    std::swap(request_, other.request_);
+    return *this;
+  }
+  Persistent(const Persistent &) = delete;
+  Persistent &operator=(const Persistent &) = delete;
+  // Waits where it is active.
+  ~Persistent() {
+    static_cast<void>(tutti_wait(&request_, nullptr));
+    static_cast<void>(tutti_request_free(&request_));
+  }
+  void start() { detail::check(tutti_start(request_)); }
+  void wait() { detail::check(tutti_wait(&request_, nullptr)); }
+  bool test() {
+    std::int32_t done = 0;
+    detail::check(tutti_test(&request_, &done, nullptr));
+    return done != 0;
+  }
+
+ private:
+  friend class Comm;
+  Persistent() = default;
+  tutti_request *request_ = nullptr;
+};
+
 // A communicator. Move-only. Its destructor frees it, which is collective: all ranks have to destroy theirs. When an
 // exception unwinds it, this rank leaves instead (tutti_abort), so that the others get an error and nobody waits.
 class Comm {
@@ -412,6 +498,130 @@ class Comm {
                                   out_counts.data(), nullptr, detail::element<In>, comm_));
   }
 
+  // Started only: as the calls above, and as tutti_iallreduce and its like. What is started is waited for by its
+  // request.
+  template <ReductionBuffer In, ReductionOutput Out>
+  requires detail::SameElements<In, Out> Request iallreduce(const In &in, Out &&out,
+                                                            detail::OpOnElements<In> op = Op::sum) {
+    detail::equal_sizes("iallreduce", std::ranges::size(in), std::ranges::size(out));
+    return start([&](tutti_request **request) {
+      return tutti_iallreduce(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in), op.type(), op.c(),
+                              comm_, request);
+    });
+  }
+  template <ReductionOutput InOut>
+  Request iallreduce(InOut &&in_out, detail::OpOnElements<InOut> op = Op::sum) {
+    return start([&](tutti_request **request) {
+      return tutti_iallreduce(TUTTI_IN_PLACE, std::ranges::data(in_out), std::ranges::size(in_out), op.type(), op.c(),
+                              comm_, request);
+    });
+  }
+  template <OutputBuffer B>
+  Request ibroadcast(B &&buffer, int root = 0) {
+    return start([&](tutti_request **request) {
+      return tutti_ibroadcast(std::ranges::data(buffer), std::ranges::size(buffer), detail::element<B>, root, comm_,
+                              request);
+    });
+  }
+  Request ibarrier() {
+    return start([&](tutti_request **request) { return tutti_ibarrier(comm_, request); });
+  }
+  template <ReductionBuffer In, ReductionOutput Out>
+  requires detail::SameElements<In, Out> Request ireduce(const In &in, Out &&out, detail::OpOnElements<In> op = Op::sum,
+                                                         int root = 0) {
+    if (rank_ == root) detail::equal_sizes("ireduce", std::ranges::size(in), std::ranges::size(out));
+    return start([&](tutti_request **request) {
+      return tutti_ireduce(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in), op.type(), op.c(),
+                           root, comm_, request);
+    });
+  }
+  template <ReductionBuffer In, ReductionOutput Out>
+  requires detail::SameElements<In, Out> Request ireduce_scatter(const In &in, Out &&out,
+                                                                 detail::OpOnElements<In> op = Op::sum) {
+    detail::equal_sizes("ireduce_scatter", std::ranges::size(in), std::ranges::size(out) * ranks());
+    return start([&](tutti_request **request) {
+      return tutti_ireduce_scatter_block(std::ranges::data(in), std::ranges::data(out), std::ranges::size(out),
+                                         op.type(), op.c(), comm_, request);
+    });
+  }
+  template <Buffer In, OutputBuffer Out>
+  requires detail::SameElements<In, Out> Request iallgather(const In &in, Out &&out) {
+    detail::equal_sizes("iallgather", std::ranges::size(in) * ranks(), std::ranges::size(out));
+    return start([&](tutti_request **request) {
+      return tutti_iallgather(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in), detail::element<In>,
+                              comm_, request);
+    });
+  }
+  template <Buffer In, OutputBuffer Out>
+  requires detail::SameElements<In, Out> Request ialltoall(const In &in, Out &&out) {
+    detail::equal_sizes("ialltoall", std::ranges::size(in), std::ranges::size(out));
+    const std::size_t count = std::ranges::size(in) / ranks();
+    detail::equal_sizes("ialltoall", std::ranges::size(in), count * ranks());
+    return start([&](tutti_request **request) {
+      return tutti_ialltoall(std::ranges::data(in), std::ranges::data(out), count, detail::element<In>, comm_, request);
+    });
+  }
+  // Any other collective, or with an algorithm of its own, by its struct: once, started, and to be started again.
+  void run(const tutti_call &call) { detail::check(tutti_run_call(&call, comm_)); }
+  Request start(const tutti_call &call) {
+    return start([&](tutti_request **request) { return tutti_start_call(&call, comm_, request); });
+  }
+  Persistent init(const tutti_call &call) {
+    Persistent made;
+    detail::check(tutti_call_init(&call, comm_, &made.request_));
+    return made;
+  }
+
+  // Point-to-point, as in tutti.h: tags are 0 or more.
+  template <Buffer B>
+  void send(const B &data, int to, int tag = 0) {
+    detail::check(
+        tutti_send(std::ranges::data(data), std::ranges::size(data), detail::element<const B>, to, tag, comm_));
+  }
+  template <OutputBuffer B>
+  Status recv(B &&buffer, int from = TUTTI_ANY_SOURCE, int tag = TUTTI_ANY_TAG) {
+    tutti_status status = {};
+    detail::check(tutti_recv(std::ranges::data(buffer), std::ranges::size(buffer), detail::element<B>, from, tag, comm_,
+                             &status));
+    return {status.source, status.tag, static_cast<std::size_t>(status.bytes)};
+  }
+  template <Buffer B>
+  Request isend(const B &data, int to, int tag = 0) {
+    return start([&](tutti_request **request) {
+      return tutti_isend(std::ranges::data(data), std::ranges::size(data), detail::element<const B>, to, tag, comm_,
+                         request);
+    });
+  }
+  template <OutputBuffer B>
+  Request irecv(B &&buffer, int from = TUTTI_ANY_SOURCE, int tag = TUTTI_ANY_TAG) {
+    return start([&](tutti_request **request) {
+      return tutti_irecv(std::ranges::data(buffer), std::ranges::size(buffer), detail::element<B>, from, tag, comm_,
+                         request);
+    });
+  }
+  Status probe(int from = TUTTI_ANY_SOURCE, int tag = TUTTI_ANY_TAG) {
+    tutti_status status = {};
+    detail::check(tutti_probe(from, tag, comm_, &status));
+    return {status.source, status.tag, static_cast<std::size_t>(status.bytes)};
+  }
+
+  // Communicators of some of these ranks: collective, as in tutti.h. None where this rank is not in it.
+  std::optional<Comm> split(int colour, int key = 0) {
+    tutti_comm *made = nullptr;
+    detail::check(tutti_comm_split(comm_, colour, key, &made));
+    return optional(made);
+  }
+  std::optional<Comm> create(std::span<const std::int32_t> ranks) {
+    tutti_comm *made = nullptr;
+    detail::check(tutti_comm_create(comm_, ranks.size(), ranks.data(), &made));
+    return optional(made);
+  }
+  Comm dup() {
+    tutti_comm *made = nullptr;
+    detail::check(tutti_comm_dup(comm_, &made));
+    return Comm(made);
+  }
+
   template <class T>
   [[nodiscard]] Memory<T> alloc(std::size_t count) {
     return Memory<T>(comm_, count);
@@ -428,6 +638,16 @@ class Comm {
  private:
   std::size_t ranks() const noexcept { return static_cast<std::size_t>(size_); }
   std::size_t own() const noexcept { return static_cast<std::size_t>(rank_); }
+  static std::optional<Comm> optional(tutti_comm *made) {
+    if (made == nullptr) return std::nullopt;
+    return Comm(made);
+  }
+  template <class Call>
+  Request start(const Call &call) {
+    Request started(comm_);
+    detail::check(call(&started.request_));
+    return started;
+  }
   explicit Comm(tutti_comm *comm) : comm_(comm) {
     detail::check(tutti_comm_rank(comm, &rank_));
     detail::check(tutti_comm_size(comm, &size_));

@@ -33,128 +33,15 @@
 #include <utility>
 
 #include "tutti/elements.hpp"
+#include "tutti/error.hpp"
+#include "tutti/operators.hpp"
+#include "tutti/request.hpp"
 #include "tutti/tutti.h"
 
 namespace tutti {
 // Part of the names that the linker sees, so that programs built against different versions of this header, and the
 // library's own types of the same names, never mix.
 inline namespace v0 {
-
-class Error : public std::runtime_error {
- public:
-  explicit Error(const tutti_error &error) : std::runtime_error(error.text), error_(error) {}
-
-  tutti_result code() const noexcept { return error_.result; }
-  int peer() const noexcept { return error_.peer; }  // rank concerned, or -1
-  const tutti_error &details() const noexcept { return error_; }
-
- private:
-  tutti_error error_;
-};
-
-namespace detail {
-
-[[noreturn]] inline void raise(tutti_result result) {
-  tutti_error error = {};
-  error.size = sizeof(error);
-  error.peer = error.wc_status = -1;
-  if (tutti_last_error(&error) != TUTTI_SUCCESS || error.result != result || error.text[0] == '\0') {
-    const std::string name = tutti_result_name(result);
-    error.result = result;
-    error.text[name.copy(error.text, sizeof(error.text) - 1)] = '\0';
-  }
-  throw Error(error);
-}
-
-[[noreturn]] inline void raise(tutti_result result, const std::string &text) {
-  tutti_error error = {};
-  error.size = sizeof(error);
-  error.result = result;
-  error.peer = error.wc_status = -1;
-  error.text[text.copy(error.text, sizeof(error.text) - 1)] = '\0';
-  throw Error(error);
-}
-
-inline void check(tutti_result result) {
-  if (result != TUTTI_SUCCESS) [[unlikely]]
-    raise(result);
-}
-
-}  // namespace detail
-
-// An operator that this program made. Move-only; frees it. Calls under way are not disturbed.
-class MadeOp {
- public:
-  MadeOp(MadeOp &&other) noexcept
-      : op_(std::exchange(other.op_, tutti_op{TUTTI_OP_NULL})), function_(std::move(other.function_)) {}
-  MadeOp &operator=(MadeOp &&other) noexcept {
-    std::swap(op_, other.op_);
-    function_.swap(other.function_);
-    return *this;
-  }
-  MadeOp(const MadeOp &) = delete;
-  MadeOp &operator=(const MadeOp &) = delete;
-  ~MadeOp() {
-    if (op_ != TUTTI_OP_NULL) static_cast<void>(tutti_op_free(&op_));
-  }
-  tutti_op c() const noexcept { return op_; }
-
- protected:
-  MadeOp() = default;
-  tutti_op op_ = TUTTI_OP_NULL;
-  std::shared_ptr<void> function_;  // what the library calls
-};
-
-// The sum of elements that each rank multiplied by its own factor first.
-template <class T>
-requires(type_of<T> >= 0) class PremulSum : public MadeOp {
- public:
-  explicit PremulSum(const T &factor) { detail::check(tutti_op_create_premul_sum(&factor, type_of<T>, &op_)); }
-};
-
-// A function of two elements of T as an operator.
-template <class T>
-class UserOp : public MadeOp {
- public:
-  static_assert(std::is_trivially_copyable_v<T>, "elements travel as bytes");
-  template <class Function>
-  UserOp(Function function, bool commutative) {
-    function_ = std::make_shared<Function>(std::move(function));
-    const tutti_op_function each = [](const void *in, void *in_out, std::size_t count, void *user) {
-      const T *left = static_cast<const T *>(in);
-      T *right = static_cast<T *>(in_out);
-      Function &combine = *static_cast<Function *>(user);
-      for (std::size_t i = 0; i < count; ++i) right[i] = combine(left[i], right[i]);
-    };
-    detail::check(tutti_op_create(each, commutative ? 1 : 0, sizeof(T), function_.get(), &op_));
-  }
-};
-
-enum class Commutes : bool { no, yes };
-
-// combine(a, b), where a comes from lower ranks; it has to be associative, and must not throw.
-template <class T, class Function>
-requires std::is_invocable_r_v<T, Function &, const T &, const T &>
-[[nodiscard]] UserOp<T> make_op(Function combine, Commutes commutes) {
-  return UserOp<T>(std::move(combine), commutes == Commutes::yes);
-}
-
-// An operator on elements of T, as calls take it: a built-in one, where T is a type of Tutti's, or one that this
-// program made.
-template <class T>
-class OpOn {
- public:
-  OpOn(Op op) noexcept requires(type_of<T> >= 0) : op_(static_cast<tutti_op>(op)) {}  // NOLINT: made to be implicit
-  template <class U>
-  OpOn(const PremulSum<U> &op) noexcept requires std::same_as<U, T> : op_(op.c()) {}  // NOLINT
-  OpOn(const UserOp<T> &op) noexcept : type_(TUTTI_OP_ELEMENT), op_(op.c()) {}        // NOLINT
-  tutti_type type() const noexcept { return type_; }
-  tutti_op c() const noexcept { return op_; }
-
- private:
-  tutti_type type_ = type_of<T>;
-  tutti_op op_;
-};
 
 namespace detail {
 
@@ -244,89 +131,6 @@ class Memory {
   tutti_comm *comm_ = nullptr;
   T *data_ = nullptr;
   std::size_t count_ = 0;
-};
-
-// What a message or a probe found.
-struct Status {
-  int source = TUTTI_ANY_SOURCE, tag = TUTTI_ANY_TAG;
-  std::size_t bytes = 0;
-};
-
-// An operation that has been started. Its buffers, and an operator of make_op, have to stay until it is done. One that
-// goes while it is active ends all traffic of its world (tutti_abort): its buffers may go, too, and nobody waits here.
-class [[nodiscard]] Request {
- public:
-  Request() = default;
-  Request(Request &&other) noexcept
-      : request_(std::exchange(other.request_, nullptr)), comm_(std::exchange(other.comm_, nullptr)) {}
-  Request &operator=(Request &&other) noexcept {
-    if (this != &other) {
-      release();
-      request_ = std::exchange(other.request_, nullptr);
-      comm_ = std::exchange(other.comm_, nullptr);
-    }
-    return *this;
-  }
-  Request(const Request &) = delete;
-  Request &operator=(const Request &) = delete;
-  ~Request() { release(); }
-
-  // Until it is done; throws how it ended. Of a receive: what has come. Done at once where nothing is active.
-  Status wait() {
-    tutti_status status = {};
-    detail::check(tutti_wait(&request_, &status));
-    return {status.source, status.tag, static_cast<std::size_t>(status.bytes)};
-  }
-  // Whether it is done by now; then as wait().
-  bool test() {
-    std::int32_t done = 0;
-    detail::check(tutti_test(&request_, &done, nullptr));
-    return done != 0;
-  }
-  bool active() const noexcept { return request_ != nullptr; }
-  tutti_request *c() const noexcept { return request_; }
-
- private:
-  friend class Comm;
-  explicit Request(tutti_comm *comm) : comm_(comm) {}
-  void release() noexcept {
-    std::int32_t done = 0;
-    if (request_ == nullptr || (tutti_test(&request_, &done, nullptr) == TUTTI_SUCCESS && done != 0)) return;
-    if (request_ != nullptr) static_cast<void>(tutti_abort(comm_));
-    request_ = nullptr;
-  }
-
-  tutti_request *request_ = nullptr;
-  tutti_comm *comm_ = nullptr;
-};
-
-// A call that is made again and again (tutti_call_init). Started on all ranks in the same order as their other calls.
-class [[nodiscard]] Persistent {
- public:
-  Persistent(Persistent &&other) noexcept : request_(std::exchange(other.request_, nullptr)) {}
-  Persistent &operator=(Persistent &&other) noexcept {
-    std::swap(request_, other.request_);
-    return *this;
-  }
-  Persistent(const Persistent &) = delete;
-  Persistent &operator=(const Persistent &) = delete;
-  // Waits where it is active.
-  ~Persistent() {
-    static_cast<void>(tutti_wait(&request_, nullptr));
-    static_cast<void>(tutti_request_free(&request_));
-  }
-  void start() { detail::check(tutti_start(request_)); }
-  void wait() { detail::check(tutti_wait(&request_, nullptr)); }
-  bool test() {
-    std::int32_t done = 0;
-    detail::check(tutti_test(&request_, &done, nullptr));
-    return done != 0;
-  }
-
- private:
-  friend class Comm;
-  Persistent() = default;
-  tutti_request *request_ = nullptr;
 };
 
 // A communicator. Move-only. Its destructor frees it, which is collective: all ranks have to destroy theirs. When an

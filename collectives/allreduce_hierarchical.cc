@@ -75,8 +75,7 @@ Schedule build_leaders(const Parameters &parameters) {
     current = output;
   }
   if (hosts.count() > 1) {
-    std::vector<std::int32_t> leaders;
-    for (std::int32_t host = 0; host < hosts.count(); ++host) leaders.push_back(hosts.members(host).front());
+    const std::vector<std::int32_t> leaders = hosts.first_ranks();
     multiply(builder, leaders, hosts.mine(), parameters.radix, current);
   }
   for (std::size_t local = 1; local < locals.size(); ++local) builder.send(locals[local], output);

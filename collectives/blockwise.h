@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/check.h"
 #include "collectives/builder.h"
 
 namespace tutti::collectives {
@@ -28,8 +29,10 @@ class Blockwise {
   // Calls use(sent, received) for each round of `rank`.
   template <class Use>
   void rounds(std::int32_t rank, const Use &use) const {
+    TUTTI_CHECK(rounds_ > 0, "one rank has no rounds");
     const std::vector<std::int32_t> mine = received(rank);
     std::vector<std::int32_t> theirs;  // what the receiver at each distance gets at that distance
+    theirs.reserve(std::size_t(rounds_));
     for (std::int32_t k = 0; k < rounds_; ++k)
       theirs.push_back(received(wrap(std::int64_t(rank) + skip(k), ranks_))[std::size_t(k)]);
     // The first phase begins so that the last one ends with its last round.

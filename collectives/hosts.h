@@ -36,6 +36,13 @@ class Hosts {
   const std::vector<std::int32_t> &members() const { return members(host_); }
   // Who speaks for a host: its first rank; the root for its own.
   std::int32_t leader(std::int32_t host) const { return host == root_host_ ? root_ : members(host).front(); }
+  // The first rank of each.
+  std::vector<std::int32_t> first_ranks() const {
+    std::vector<std::int32_t> ranks;
+    ranks.reserve(members_.size());
+    for (const std::vector<std::int32_t> &host : members_) ranks.push_back(host.front());
+    return ranks;
+  }
   // As many ranks as every host has.
   std::int32_t lanes() const {
     std::size_t least = members_.front().size();

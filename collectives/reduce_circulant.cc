@@ -2,7 +2,6 @@
 //
 // Circulant pipeline: the rounds of broadcast_circulant.cc, backwards. A rank sends on a block when all that it would
 // have given it to have sent theirs. For large vectors and many ranks.
-#include <ranges>
 
 #include "collectives/algorithms.h"
 #include "collectives/blockwise.h"
@@ -22,7 +21,8 @@ Schedule build(const Parameters &parameters) {
   const Buffer own = own_buffer(parameters),
                work = parameters.rank == parameters.root ? Buffer::output : Buffer::scratch;
   std::vector<Buffer> now(std::size_t(blocks), own);  // where what this rank has of a block is
-  for (const auto &[receives, sends] : rounds | std::views::reverse) {
+  for (std::size_t round = rounds.size(); round-- > 0;) {
+    const auto &[receives, sends] = rounds[round];
     if (sends.peer >= 0)
       builder.send(real(sends.peer), builder.part(now[std::size_t(sends.block)], std::uint32_t(sends.block)));
     if (receives.peer < 0) continue;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "collectives/form.h"
 
 namespace tutti::collectives {
 namespace {
@@ -20,6 +21,12 @@ bool applies(const SelectionRow &row, const Situation &situation) {
          situation.ranks <= row.max_ranks && row.min_ranks_per_core <= situation.ranks_per_core &&
          situation.ranks_per_core <= row.max_ranks_per_core && row.min_bytes <= situation.bytes &&
          situation.bytes <= row.max_bytes && (!row.shares_hosts || situation.shares_hosts());
+}
+
+// Whether a row applies whatever the size and the machine: which one is chosen then depends on the ranks alone.
+bool applies_always(const SelectionRow &row) {
+  return row.max_ranks == kAnyRanks && row.min_ranks_per_core == 1 && row.max_ranks_per_core == kAnyRanks &&
+         row.min_bytes == 0 && row.max_bytes == kAnyBytes && !row.shares_hosts;
 }
 
 Parameters parameters_of(const Situation &situation, const Choice &choice) {
@@ -141,11 +148,15 @@ Result<Choice> select(const Situation &situation, const Overrides &overrides) {
   if (forced && !in_order(*forced))
     return fail(Code::config, "TUTTI_ALGO={}:{} does not keep rank order, which this operator needs; {} can", name,
                 forced->name, names_of(situation, true));
+  // Of what keeps rank order, all elements go through the same operations, whatever block they are in.
+  const bool fixed = situation.reproducible && form_of(situation.collective).reduces && situation.collective != barrier;
+  const bool ordered = situation.ordered || (fixed && forced == nullptr);
   for (const SelectionRow &row : selection_table()) {
     if (!applies(row, situation)) continue;
     const Algorithm *algorithm = find_algorithm(row.collective, row.algorithm);
     TUTTI_CHECK(algorithm, "the selection table names {}, which does not exist", row.algorithm);
-    if (!in_order(*algorithm)) continue;
+    if (ordered && !keeps_rank_order(*algorithm, parameters_of(situation, {}))) continue;
+    if (fixed && !applies_always(row)) continue;
     // A forced algorithm keeps the radix of its own row where it is the table's choice too.
     const Choice choice =
         forced && forced != algorithm ? Choice{forced, forced->radices.front()} : Choice{algorithm, row.radix};

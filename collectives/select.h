@@ -24,6 +24,7 @@ struct Situation {
   std::uint64_t bytes = 0;          // of the whole vector; 0 where no rank knows it (gatherv, scatterv, alltoallv)
   bool one_host = true;             // all ranks share a host (software device), else some pairs use the network
   bool ordered = false;             // the operator does not commute: operands have to keep rank order
+  bool reproducible = false;        // reductions: by an algorithm that depends on the number of ranks alone
   std::span<const std::int32_t> hosts = {};  // of each rank, as in Parameters; empty: nobody knows
   std::int32_t host_count = 0;               // count_hosts(hosts), which takes its time
   // Several hosts, and on some of them several ranks.

@@ -119,7 +119,7 @@ void ping_pong(benchmark::State &state) {
   });
   pin(0);
   std::vector<double> bare, matched;
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     bare.push_back(half_ns([&] {
       a.mesh_send();
       a.mesh_receive(stop);
@@ -153,7 +153,7 @@ void match_among(benchmark::State &state) {
   receive.tag = 5;
   SendOperation send;
   send.tag = 5;
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     matcher.receive(receive);
     matcher.send(send);
     if (!receive.done) std::abort();

@@ -59,7 +59,7 @@ enum {
   TUTTI_ERROR_TRUNCATED = 19    /* a message was longer than the receive's buffer; what fits into it was written */
 };
 
-/* Element types. */
+/* Element types. docs/OPERATORS.md has the table of which operator goes with which, and all rules. */
 typedef int32_t tutti_type;
 enum {
   TUTTI_INT8 = 0,
@@ -71,13 +71,41 @@ enum {
   TUTTI_INT64 = 6,
   TUTTI_UINT64 = 7,
   TUTTI_FLOAT = 8,
-  TUTTI_DOUBLE = 9
+  TUTTI_DOUBLE = 9,
+  TUTTI_FLOAT16 = 10,       /* IEEE 754 binary16 */
+  TUTTI_BFLOAT16 = 11,      /* the upper half of a float */
+  TUTTI_COMPLEX_FLOAT = 12, /* real, then imaginary part, as C's and C++'s */
+  TUTTI_COMPLEX_DOUBLE = 13,
+  TUTTI_BOOL = 14,      /* one byte; every value but 0 is true, results are 0 or 1 */
+  TUTTI_BYTE = 15,      /* eight bits without arithmetic */
+  TUTTI_FLOAT_INT = 16, /* struct { float value; int index; }, as the next ones */
+  TUTTI_DOUBLE_INT = 17,
+  TUTTI_LONG_INT = 18,
+  TUTTI_2INT = 19,
+  TUTTI_SHORT_INT = 20,
+  TUTTI_OP_ELEMENT = 21 /* with an operator of tutti_op_create: elements of the size it was made for */
 };
 
-/* Reduction operators. Integer overflow wraps. Results have identical bits on all ranks and from run to run.
- * min and max on floating types: any NaN operand gives NaN; -0 is less than +0; the order of operands never matters. */
+/* Reduction operators. Integer overflow wraps, except in avg. Results have identical bits on all ranks and from run to
+ * run. min and max on floating types: any NaN operand gives NaN; -0 is less than +0; the order of operands never
+ * matters. */
 typedef int32_t tutti_op;
-enum { TUTTI_SUM = 0, TUTTI_PROD = 1, TUTTI_MIN = 2, TUTTI_MAX = 3 };
+enum {
+  TUTTI_SUM = 0,
+  TUTTI_PROD = 1,
+  TUTTI_MIN = 2,
+  TUTTI_MAX = 3,
+  TUTTI_AVG = 4,  /* sum divided by the number of ranks; finite where the mean is; integers: towards zero */
+  TUTTI_LAND = 5, /* logical: 0 is false, all else true; the result is 0 or 1 */
+  TUTTI_LOR = 6,
+  TUTTI_LXOR = 7,
+  TUTTI_BAND = 8, /* bitwise */
+  TUTTI_BOR = 9,
+  TUTTI_BXOR = 10,
+  TUTTI_MINLOC = 11, /* on pairs: the least value, and of those with it the lowest index */
+  TUTTI_MAXLOC = 12, /* on pairs: the greatest value, and of those with it the lowest index */
+  TUTTI_OP_NULL = -1 /* no operator */
+};
 
 typedef struct tutti_comm tutti_comm;
 
@@ -142,6 +170,28 @@ TUTTI_API tutti_result tutti_comm_size(tutti_comm *comm, int32_t *size) TUTTI_NO
 TUTTI_API tutti_result tutti_allreduce(const void *in, void *out, size_t count, tutti_type type, tutti_op op,
                                        tutti_comm *comm) TUTTI_NOEXCEPT;
 
+/* An operator of the program's own: in_out[i] = in[i] op in_out[i] for i < count, where `in` comes from lower ranks.
+ * It has to be associative. The library calls it on pieces of the vector, in the thread that makes the call; both
+ * arrays are aligned as a C type of the element's size can need, up to 64 bytes, and do not overlap. It must not throw,
+ * and not call the library. */
+typedef void (*tutti_op_function)(const void *in, void *in_out, size_t count, void *user);
+
+/* Makes an operator of elements of element_bytes bytes (1 to 4096), for every world of this process. Calls take it with
+ * TUTTI_OP_ELEMENT, or with any type of that size. commutative 0: operands are combined in the order of ranks. `user`
+ * is handed to the function. All ranks make theirs alike; handles may differ. Local, any thread. Errors: ARGUMENT,
+ * LIMIT. */
+TUTTI_API tutti_result tutti_op_create(tutti_op_function function, int32_t commutative, size_t element_bytes,
+                                       void *user, tutti_op *op) TUTTI_NOEXCEPT;
+
+/* Makes the operator that multiplies this rank's elements by *factor, one element of `type`, before they are summed;
+ * ranks may have different factors. For that type only. *factor is copied. Local, any thread. Errors: TYPE (no
+ * arithmetic), ARGUMENT, LIMIT. */
+TUTTI_API tutti_result tutti_op_create_premul_sum(const void *factor, tutti_type type, tutti_op *op) TUTTI_NOEXCEPT;
+
+/* Frees an operator of tutti_op_create or tutti_op_create_premul_sum and sets *op to TUTTI_OP_NULL. Calls under way
+ * and persistent ones keep it. Local, any thread. Errors: OP (built in, freed, or never made), ARGUMENT. */
+TUTTI_API tutti_result tutti_op_free(tutti_op *op) TUTTI_NOEXCEPT;
+
 /* buffer holds count elements; the root's content is copied to all ranks. Blocks until the buffer is free on the root
  * and filled elsewhere; it does not wait for other ranks. Errors as tutti_allreduce, and ARGUMENT for a bad root. */
 TUTTI_API tutti_result tutti_broadcast(void *buffer, size_t count, tutti_type type, int32_t root,
@@ -169,7 +219,7 @@ TUTTI_API tutti_result tutti_reduce_scatter(const void *in, void *out, const siz
                                             tutti_op op, tutti_comm *comm) TUTTI_NOEXCEPT;
 
 /* out[scan] = in_0 op ... op in_rank; out[exscan] = in_0 op ... op in_(rank-1), and on rank 0 it stays as it is. Both
- * in rank order. Buffers and errors as tutti_allreduce. */
+ * in rank order. avg is OP. Buffers and errors as tutti_allreduce. */
 TUTTI_API tutti_result tutti_scan(const void *in, void *out, size_t count, tutti_type type, tutti_op op,
                                   tutti_comm *comm) TUTTI_NOEXCEPT;
 TUTTI_API tutti_result tutti_exscan(const void *in, void *out, size_t count, tutti_type type, tutti_op op,
@@ -406,7 +456,7 @@ TUTTI_API tutti_result tutti_last_error(tutti_error *error) TUTTI_NOEXCEPT;
 /* "success", "argument", ... for a code; never null. */
 TUTTI_API const char *tutti_result_name(tutti_result result) TUTTI_NOEXCEPT;
 
-/* Bytes per element, or 0 for an unknown type. */
+/* Bytes per element, or 0 for an unknown type and for TUTTI_OP_ELEMENT. */
 TUTTI_API size_t tutti_type_bytes(tutti_type type) TUTTI_NOEXCEPT;
 
 /* "MAJOR.MINOR.PATCH" of the library in use. */

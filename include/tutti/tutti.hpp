@@ -7,9 +7,15 @@
 //   world.allreduce(gradient);              // in place, sum
 //   world.allreduce(in, out, tutti::Op::max);
 //   world.broadcast(weights, 0);
+//   tutti::Request sum = world.iallreduce(gradient);  // started; sum.wait() ends it
+//   std::optional<tutti::Comm> row = world.split(world.rank() / 4);
 //
-// Errors are thrown as tutti::Error, which carries the tutti_error. Any contiguous range of an arithmetic type is a
-// buffer: vector, array, span, C array. Threads: as in tutti.h, one at a time per world unless Options::threads.
+//   world.allreduce(quaternions, tutti::make_op<Quaternion>(std::multiplies<>(), tutti::Commutes::no));
+//
+// Errors are thrown as tutti::Error, which carries the tutti_error. Any contiguous range of an element type is a
+// buffer: vector, array, span, C array. Element types are numbers, std::complex, bool, std::byte, 16-bit floats and
+// ValueIndex; with an operator of make_op, any trivially copyable type. Threads: as in tutti.h, one at a time per world
+// unless Options::threads.
 #ifndef TUTTI_TUTTI_HPP
 #define TUTTI_TUTTI_HPP
 
@@ -18,6 +24,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <ranges>
 #include <span>
 #include <stdexcept>
@@ -25,6 +32,10 @@
 #include <type_traits>
 #include <utility>
 
+#include "tutti/elements.hpp"
+#include "tutti/error.hpp"
+#include "tutti/operators.hpp"
+#include "tutti/request.hpp"
 #include "tutti/tutti.h"
 
 namespace tutti {
@@ -32,100 +43,14 @@ namespace tutti {
 // library's own types of the same names, never mix.
 inline namespace v0 {
 
-enum class Op : tutti_op { sum = TUTTI_SUM, prod = TUTTI_PROD, min = TUTTI_MIN, max = TUTTI_MAX };
-
-namespace detail {
-
-template <class T>
-consteval tutti_type integer_type() {
-  switch (sizeof(T)) {
-    case 1: return std::is_signed_v<T> ? TUTTI_INT8 : TUTTI_UINT8;
-    case 2: return std::is_signed_v<T> ? TUTTI_INT16 : TUTTI_UINT16;
-    case 4: return std::is_signed_v<T> ? TUTTI_INT32 : TUTTI_UINT32;
-    case 8: return std::is_signed_v<T> ? TUTTI_INT64 : TUTTI_UINT64;
-    default: return -1;
-  }
-}
-
-template <class T>
-consteval tutti_type type_of() {
-  // bool and the character types have a size but no arithmetic of their own; plain char is taken as the 8-bit integer
-  // that it is on this machine.
-  if constexpr (std::is_same_v<T, float>) return TUTTI_FLOAT;
-  else if constexpr (std::is_same_v<T, double>) return TUTTI_DOUBLE;
-  else if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, wchar_t> || std::is_same_v<T, char8_t> ||
-                     std::is_same_v<T, char16_t> || std::is_same_v<T, char32_t>)
-    return -1;
-  else if constexpr (std::is_integral_v<T>) return integer_type<T>();
-  else return -1;
-}
-
-}  // namespace detail
-
-// The element type of T, or -1 if Tutti has none.
-template <class T>
-inline constexpr tutti_type type_of = detail::type_of<std::remove_cv_t<T>>();
-
-// What a collective reads.
-template <class R>
-concept Buffer =
-    std::ranges::contiguous_range<R> && std::ranges::sized_range<R> && type_of<std::ranges::range_value_t<R>>
->= 0;
-
-// What a collective writes: elements can be assigned, and a temporary must be a view (a span), or the result would be
-// lost with it.
-template <class R>
-concept OutputBuffer = Buffer<R> && std::ranges::borrowed_range<R> &&
-    !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
-
-class Error : public std::runtime_error {
- public:
-  explicit Error(const tutti_error &error) : std::runtime_error(error.text), error_(error) {}
-
-  tutti_result code() const noexcept { return error_.result; }
-  int peer() const noexcept { return error_.peer; }  // rank concerned, or -1
-  const tutti_error &details() const noexcept { return error_; }
-
- private:
-  tutti_error error_;
-};
-
-namespace detail {
-
-[[noreturn]] inline void raise(tutti_result result) {
-  tutti_error error = {};
-  error.size = sizeof(error);
-  error.peer = error.wc_status = -1;
-  if (tutti_last_error(&error) != TUTTI_SUCCESS || error.result != result || error.text[0] == '\0') {
-    const std::string name = tutti_result_name(result);
-    error.result = result;
-    error.text[name.copy(error.text, sizeof(error.text) - 1)] = '\0';
-  }
-  throw Error(error);
-}
-
-[[noreturn]] inline void raise(tutti_result result, const std::string &text) {
-  tutti_error error = {};
-  error.size = sizeof(error);
-  error.result = result;
-  error.peer = error.wc_status = -1;
-  error.text[text.copy(error.text, sizeof(error.text) - 1)] = '\0';
-  throw Error(error);
-}
-
-inline void check(tutti_result result) {
-  if (result != TUTTI_SUCCESS) [[unlikely]]
-    raise(result);
-}
-
-}  // namespace detail
-
 namespace detail {
 
 template <class In, class Out>
 concept SameElements = std::same_as<std::ranges::range_value_t<In>, std::ranges::range_value_t<Out>>;
 template <class R>
 inline constexpr tutti_type element = tutti::type_of<std::ranges::range_value_t<R>>;
+template <class R>
+using OpOnElements = OpOn<std::ranges::range_value_t<R>>;
 
 // What goes in and what comes out, in elements, blocks multiplied.
 inline void equal_sizes(const char *function, std::size_t in, std::size_t out) {
@@ -242,17 +167,17 @@ class Comm {
   tutti_comm *c() const noexcept { return comm_; }
 
   // out[i] = in of all ranks combined, element by element. Both have the same number of elements of one type.
-  template <Buffer In, OutputBuffer Out>
+  template <ReductionBuffer In, ReductionOutput Out>
   requires detail::SameElements<In, Out>
-  void allreduce(const In &in, Out &&out, Op op = Op::sum) {
+  void allreduce(const In &in, Out &&out, detail::OpOnElements<In> op = Op::sum) {
     detail::equal_sizes("allreduce", std::ranges::size(in), std::ranges::size(out));
-    detail::check(tutti_allreduce(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in),
-                                  detail::element<In>, static_cast<tutti_op>(op), comm_));
+    detail::check(tutti_allreduce(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in), op.type(),
+                                  op.c(), comm_));
   }
-  template <OutputBuffer InOut>
-  void allreduce(InOut &&in_out, Op op = Op::sum) {
-    detail::check(tutti_allreduce(TUTTI_IN_PLACE, std::ranges::data(in_out), std::ranges::size(in_out),
-                                  type_of<std::ranges::range_value_t<InOut>>, static_cast<tutti_op>(op), comm_));
+  template <ReductionOutput InOut>
+  void allreduce(InOut &&in_out, detail::OpOnElements<InOut> op = Op::sum) {
+    detail::check(tutti_allreduce(TUTTI_IN_PLACE, std::ranges::data(in_out), std::ranges::size(in_out), op.type(),
+                                  op.c(), comm_));
   }
 
   // The root's elements to all; every rank's buffer has the same number of elements.
@@ -266,47 +191,48 @@ class Comm {
   void barrier() { detail::check(tutti_barrier(comm_)); }
 
   // As allreduce, but the root alone has the result; elsewhere out is not looked at, and may be empty.
-  template <Buffer In, OutputBuffer Out>
+  template <ReductionBuffer In, ReductionOutput Out>
   requires detail::SameElements<In, Out>
-  void reduce(const In &in, Out &&out, Op op = Op::sum, int root = 0) {
+  void reduce(const In &in, Out &&out, detail::OpOnElements<In> op = Op::sum, int root = 0) {
     if (rank_ == root) detail::equal_sizes("reduce", std::ranges::size(in), std::ranges::size(out));
-    detail::check(tutti_reduce(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in),
-                               detail::element<In>, static_cast<tutti_op>(op), root, comm_));
+    detail::check(tutti_reduce(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in), op.type(), op.c(),
+                               root, comm_));
   }
 
   // Rank r gets block r of the result: in has size() blocks of as many elements as out has.
-  template <Buffer In, OutputBuffer Out>
+  template <ReductionBuffer In, ReductionOutput Out>
   requires detail::SameElements<In, Out>
-  void reduce_scatter(const In &in, Out &&out, Op op = Op::sum) {
+  void reduce_scatter(const In &in, Out &&out, detail::OpOnElements<In> op = Op::sum) {
     detail::equal_sizes("reduce_scatter", std::ranges::size(in), std::ranges::size(out) * ranks());
     detail::check(tutti_reduce_scatter_block(std::ranges::data(in), std::ranges::data(out), std::ranges::size(out),
-                                             detail::element<In>, static_cast<tutti_op>(op), comm_));
+                                             op.type(), op.c(), comm_));
   }
   // The same with blocks of counts[r] elements.
-  template <Buffer In, OutputBuffer Out>
+  template <ReductionBuffer In, ReductionOutput Out>
   requires detail::SameElements<In, Out>
-  void reduce_scatter(const In &in, Out &&out, std::span<const std::size_t> counts, Op op = Op::sum) {
+  void reduce_scatter(const In &in, Out &&out, std::span<const std::size_t> counts,
+                      detail::OpOnElements<In> op = Op::sum) {
     const std::size_t all = detail::total("reduce_scatter", counts, ranks());
     detail::equal_sizes("reduce_scatter", std::ranges::size(in), all);
     detail::equal_sizes("reduce_scatter", counts[own()], std::ranges::size(out));
-    detail::check(tutti_reduce_scatter(std::ranges::data(in), std::ranges::data(out), counts.data(),
-                                       detail::element<In>, static_cast<tutti_op>(op), comm_));
+    detail::check(
+        tutti_reduce_scatter(std::ranges::data(in), std::ranges::data(out), counts.data(), op.type(), op.c(), comm_));
   }
 
   // out = what ranks up to this one put in, combined; exscan: those before it (rank 0's out stays as it is).
-  template <Buffer In, OutputBuffer Out>
+  template <ReductionBuffer In, ReductionOutput Out>
   requires detail::SameElements<In, Out>
-  void scan(const In &in, Out &&out, Op op = Op::sum) {
+  void scan(const In &in, Out &&out, detail::OpOnElements<In> op = Op::sum) {
     detail::equal_sizes("scan", std::ranges::size(in), std::ranges::size(out));
-    detail::check(tutti_scan(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in), detail::element<In>,
-                             static_cast<tutti_op>(op), comm_));
+    detail::check(
+        tutti_scan(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in), op.type(), op.c(), comm_));
   }
-  template <Buffer In, OutputBuffer Out>
+  template <ReductionBuffer In, ReductionOutput Out>
   requires detail::SameElements<In, Out>
-  void exscan(const In &in, Out &&out, Op op = Op::sum) {
+  void exscan(const In &in, Out &&out, detail::OpOnElements<In> op = Op::sum) {
     detail::equal_sizes("exscan", std::ranges::size(in), std::ranges::size(out));
-    detail::check(tutti_exscan(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in),
-                               detail::element<In>, static_cast<tutti_op>(op), comm_));
+    detail::check(
+        tutti_exscan(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in), op.type(), op.c(), comm_));
   }
 
   // out = in of rank 0, of rank 1, ... on every rank; gather: on the root, elsewhere out may be empty.
@@ -376,6 +302,130 @@ class Comm {
                                   out_counts.data(), nullptr, detail::element<In>, comm_));
   }
 
+  // Started only: as the calls above, and as tutti_iallreduce and its like. What is started is waited for by its
+  // request.
+  template <ReductionBuffer In, ReductionOutput Out>
+  requires detail::SameElements<In, Out> Request iallreduce(const In &in, Out &&out,
+                                                            detail::OpOnElements<In> op = Op::sum) {
+    detail::equal_sizes("iallreduce", std::ranges::size(in), std::ranges::size(out));
+    return start([&](tutti_request **request) {
+      return tutti_iallreduce(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in), op.type(), op.c(),
+                              comm_, request);
+    });
+  }
+  template <ReductionOutput InOut>
+  Request iallreduce(InOut &&in_out, detail::OpOnElements<InOut> op = Op::sum) {
+    return start([&](tutti_request **request) {
+      return tutti_iallreduce(TUTTI_IN_PLACE, std::ranges::data(in_out), std::ranges::size(in_out), op.type(), op.c(),
+                              comm_, request);
+    });
+  }
+  template <OutputBuffer B>
+  Request ibroadcast(B &&buffer, int root = 0) {
+    return start([&](tutti_request **request) {
+      return tutti_ibroadcast(std::ranges::data(buffer), std::ranges::size(buffer), detail::element<B>, root, comm_,
+                              request);
+    });
+  }
+  Request ibarrier() {
+    return start([&](tutti_request **request) { return tutti_ibarrier(comm_, request); });
+  }
+  template <ReductionBuffer In, ReductionOutput Out>
+  requires detail::SameElements<In, Out> Request ireduce(const In &in, Out &&out, detail::OpOnElements<In> op = Op::sum,
+                                                         int root = 0) {
+    if (rank_ == root) detail::equal_sizes("ireduce", std::ranges::size(in), std::ranges::size(out));
+    return start([&](tutti_request **request) {
+      return tutti_ireduce(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in), op.type(), op.c(),
+                           root, comm_, request);
+    });
+  }
+  template <ReductionBuffer In, ReductionOutput Out>
+  requires detail::SameElements<In, Out> Request ireduce_scatter(const In &in, Out &&out,
+                                                                 detail::OpOnElements<In> op = Op::sum) {
+    detail::equal_sizes("ireduce_scatter", std::ranges::size(in), std::ranges::size(out) * ranks());
+    return start([&](tutti_request **request) {
+      return tutti_ireduce_scatter_block(std::ranges::data(in), std::ranges::data(out), std::ranges::size(out),
+                                         op.type(), op.c(), comm_, request);
+    });
+  }
+  template <Buffer In, OutputBuffer Out>
+  requires detail::SameElements<In, Out> Request iallgather(const In &in, Out &&out) {
+    detail::equal_sizes("iallgather", std::ranges::size(in) * ranks(), std::ranges::size(out));
+    return start([&](tutti_request **request) {
+      return tutti_iallgather(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in), detail::element<In>,
+                              comm_, request);
+    });
+  }
+  template <Buffer In, OutputBuffer Out>
+  requires detail::SameElements<In, Out> Request ialltoall(const In &in, Out &&out) {
+    detail::equal_sizes("ialltoall", std::ranges::size(in), std::ranges::size(out));
+    const std::size_t count = std::ranges::size(in) / ranks();
+    detail::equal_sizes("ialltoall", std::ranges::size(in), count * ranks());
+    return start([&](tutti_request **request) {
+      return tutti_ialltoall(std::ranges::data(in), std::ranges::data(out), count, detail::element<In>, comm_, request);
+    });
+  }
+  // Any other collective, or with an algorithm of its own, by its struct: once, started, and to be started again.
+  void run(const tutti_call &call) { detail::check(tutti_run_call(&call, comm_)); }
+  Request start(const tutti_call &call) {
+    return start([&](tutti_request **request) { return tutti_start_call(&call, comm_, request); });
+  }
+  Persistent init(const tutti_call &call) {
+    Persistent made;
+    detail::check(tutti_call_init(&call, comm_, &made.request_));
+    return made;
+  }
+
+  // Point-to-point, as in tutti.h: tags are 0 or more.
+  template <Buffer B>
+  void send(const B &data, int to, int tag = 0) {
+    detail::check(
+        tutti_send(std::ranges::data(data), std::ranges::size(data), detail::element<const B>, to, tag, comm_));
+  }
+  template <OutputBuffer B>
+  Status recv(B &&buffer, int from = TUTTI_ANY_SOURCE, int tag = TUTTI_ANY_TAG) {
+    tutti_status status = {};
+    detail::check(tutti_recv(std::ranges::data(buffer), std::ranges::size(buffer), detail::element<B>, from, tag, comm_,
+                             &status));
+    return {status.source, status.tag, static_cast<std::size_t>(status.bytes)};
+  }
+  template <Buffer B>
+  Request isend(const B &data, int to, int tag = 0) {
+    return start([&](tutti_request **request) {
+      return tutti_isend(std::ranges::data(data), std::ranges::size(data), detail::element<const B>, to, tag, comm_,
+                         request);
+    });
+  }
+  template <OutputBuffer B>
+  Request irecv(B &&buffer, int from = TUTTI_ANY_SOURCE, int tag = TUTTI_ANY_TAG) {
+    return start([&](tutti_request **request) {
+      return tutti_irecv(std::ranges::data(buffer), std::ranges::size(buffer), detail::element<B>, from, tag, comm_,
+                         request);
+    });
+  }
+  Status probe(int from = TUTTI_ANY_SOURCE, int tag = TUTTI_ANY_TAG) {
+    tutti_status status = {};
+    detail::check(tutti_probe(from, tag, comm_, &status));
+    return {status.source, status.tag, static_cast<std::size_t>(status.bytes)};
+  }
+
+  // Communicators of some of these ranks: collective, as in tutti.h. None where this rank is not in it.
+  std::optional<Comm> split(int colour, int key = 0) {
+    tutti_comm *made = nullptr;
+    detail::check(tutti_comm_split(comm_, colour, key, &made));
+    return optional(made);
+  }
+  std::optional<Comm> create(std::span<const std::int32_t> ranks) {
+    tutti_comm *made = nullptr;
+    detail::check(tutti_comm_create(comm_, ranks.size(), ranks.data(), &made));
+    return optional(made);
+  }
+  Comm dup() {
+    tutti_comm *made = nullptr;
+    detail::check(tutti_comm_dup(comm_, &made));
+    return Comm(made);
+  }
+
   template <class T>
   [[nodiscard]] Memory<T> alloc(std::size_t count) {
     return Memory<T>(comm_, count);
@@ -392,6 +442,16 @@ class Comm {
  private:
   std::size_t ranks() const noexcept { return static_cast<std::size_t>(size_); }
   std::size_t own() const noexcept { return static_cast<std::size_t>(rank_); }
+  static std::optional<Comm> optional(tutti_comm *made) {
+    if (made == nullptr) return std::nullopt;
+    return Comm(made);
+  }
+  template <class Call>
+  Request start(const Call &call) {
+    Request started(comm_);
+    detail::check(call(&started.request_));
+    return started;
+  }
   explicit Comm(tutti_comm *comm) : comm_(comm) {
     detail::check(tutti_comm_rank(comm, &rank_));
     detail::check(tutti_comm_size(comm, &size_));

@@ -4,39 +4,33 @@
 namespace tutti::api {
 namespace {
 
-std::size_t most_elements(tutti_type type) { return SIZE_MAX / 2 / reduce::type_bytes(type); }
+std::size_t most_elements(std::size_t element_bytes) { return SIZE_MAX / 2 / element_bytes; }
+
+// Of a call without an operator, which tells the size of TUTTI_OP_ELEMENT.
+Result<> check_sized(const char *function, tutti_type type, std::size_t element_bytes) {
+  TUTTI_TRY(check_type(function, type));
+  if (element_bytes != 0) return {};
+  return fail(Code::type, "{}: TUTTI_OP_ELEMENT has a size with an operator of tutti_op_create only; count TUTTI_BYTE",
+              function);
+}
 
 }  // namespace
 
-Result<> check_type(const char *function, tutti_type type) {
-  if (reduce::type_bytes(type) == 0)
-    return fail(Code::type, "{}: type {} is unknown; types are TUTTI_INT8 ({}) to TUTTI_DOUBLE ({})", function, type,
-                TUTTI_INT8, TUTTI_DOUBLE);
-  return {};
-}
-
-Result<> check_op(const char *function, tutti_op op) {
-  if (static_cast<std::uint32_t>(op) >= reduce::kOps) [[unlikely]]
-    return fail(Code::op, "{}: operator {} is unknown; operators are TUTTI_SUM ({}) to TUTTI_MAX ({})", function, op,
-                TUTTI_SUM, TUTTI_MAX);
-  return {};
-}
-
-Result<> check_elements(const char *function, tutti_type type, std::size_t count, const void *buffer,
+Result<> check_elements(const char *function, const Elements &elements, std::size_t count, const void *buffer,
                         const char *buffer_name) {
-  TUTTI_TRY(check_type(function, type));
-  if (count > most_elements(type))
+  TUTTI_TRY(check_sized(function, elements.type, elements.bytes));
+  if (count > most_elements(elements.bytes))
     return fail(Code::argument, "{}: count {} of {} bytes each is more than an address space holds", function, count,
-                reduce::type_bytes(type));
+                elements.bytes);
   if (buffer == nullptr && count != 0)
     return fail(Code::argument, "{}: {} is null and count is {}", function, buffer_name, count);
   return {};
 }
 
-Result<> check_blocks(const char *function, tutti_type type, std::size_t count, int blocks, const void *buffer,
+Result<> check_blocks(const char *function, const Elements &elements, std::size_t count, int blocks, const void *buffer,
                       const char *buffer_name) {
-  TUTTI_TRY(check_elements(function, type, count, buffer, buffer_name));
-  if (count > most_elements(type) / static_cast<std::size_t>(blocks))
+  TUTTI_TRY(check_elements(function, elements, count, buffer, buffer_name));
+  if (count > most_elements(elements.bytes) / static_cast<std::size_t>(blocks))
     return fail(Code::argument, "{}: count {} for each of {} ranks is more than an address space holds", function,
                 count, blocks);
   return {};
@@ -58,10 +52,10 @@ Result<> overlap(const char *function) {
   return fail(Code::argument, "{}: in and out overlap; buffers are apart, or in place by TUTTI_IN_PLACE", function);
 }
 
-Result<std::size_t> check_list(const char *function, tutti_type type, int ranks, const List &list) {
-  TUTTI_TRY(check_type(function, type));
+Result<std::size_t> check_list(const char *function, const Elements &elements, int ranks, const List &list) {
+  TUTTI_TRY(check_sized(function, elements.type, elements.bytes));
   if (list.counts == nullptr) return fail(Code::argument, "{}: {} is null", function, list.counts_name);
-  const std::size_t most = most_elements(type);
+  const std::size_t most = most_elements(elements.bytes);
   std::size_t total = 0;
   for (int rank = 0; rank < ranks; ++rank) {
     const std::size_t count = list.counts[rank];

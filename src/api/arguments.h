@@ -7,24 +7,31 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "api/operators.h"
 #include "base/result.h"
-#include "reduce/kernels.h"
-#include "tutti/tutti.h"
 
 namespace tutti::api {
 
 // What check_elements() refuses, in a few instructions: every call is asked. Counts that may be too large are looked at
 // again.
-inline bool plain_elements(tutti_type type, std::size_t count, const void *buffer) {
-  return reduce::type_bytes(type) != 0 && count >> 48 == 0 && (buffer != nullptr || count == 0);
+inline bool plain_elements(std::size_t element_bytes, std::size_t count, const void *buffer) {
+  return element_bytes != 0 && count >> 48 == 0 && (buffer != nullptr || count == 0);
 }
 
-Result<> check_type(const char *function, tutti_type type);
-Result<> check_op(const char *function, tutti_op op);
-Result<> check_elements(const char *function, tutti_type type, std::size_t count, const void *buffer,
+bool plain_elements(tutti_type type, std::size_t count, const void *buffer) = delete;  // a type is no size
+
+// A type with the size of its elements: its own, or an operator's; 0 for what has none.
+struct Elements {
+  tutti_type type;
+  std::size_t bytes;
+  Elements(tutti_type named)
+      : Elements(named, reduce::type_bytes(named)) {}  // NOLINT: what calls without operators name
+  Elements(tutti_type named, std::size_t size) : type(named), bytes(size) {}
+};
+Result<> check_elements(const char *function, const Elements &elements, std::size_t count, const void *buffer,
                         const char *buffer_name);
 // `blocks` of `count` elements each.
-Result<> check_blocks(const char *function, tutti_type type, std::size_t count, int blocks, const void *buffer,
+Result<> check_blocks(const char *function, const Elements &elements, std::size_t count, int blocks, const void *buffer,
                       const char *buffer_name);
 Result<> check_root(const char *function, std::int32_t root, int ranks);
 // Only `who` may pass TUTTI_IN_PLACE.
@@ -48,7 +55,7 @@ struct List {
   const char *buffer_name;
 };
 // The number of elements in all.
-Result<std::size_t> check_list(const char *function, tutti_type type, int ranks, const List &list);
+Result<std::size_t> check_list(const char *function, const Elements &elements, int ranks, const List &list);
 // What a rank says of its own block, and what the list says of it.
 Result<> check_own(const char *function, const char *count_name, std::size_t count, const char *counts_name,
                    const std::size_t *counts, int rank);

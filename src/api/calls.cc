@@ -19,25 +19,23 @@ Result<> bind_reduce(const char *function, const tutti_call &given, const comm::
   void *out = given.out;
   const std::size_t count = given.count;
   const tutti_type type = given.type;
-  const tutti_op op = given.op;
   const std::int32_t root = given.root;
   TUTTI_TRY(check_root(function, root, self.ranks()));
   const bool is_root = root == self.rank();
   const bool in_place = is_root && (in == TUTTI_IN_PLACE || in == out);
-  if (is_root) TUTTI_TRY(check_elements(function, type, count, out, "out"));
-  TUTTI_TRY(check_elements(function, type, count, in, "in"));
-  TUTTI_TRY(check_op(function, op));
+  TUTTI_TRY(const std::size_t element, bind_operator(function, type, given.op, call));
+  const Elements elements(type, element);
+  if (is_root) TUTTI_TRY(check_elements(function, elements, count, out, "out"));
+  TUTTI_TRY(check_elements(function, elements, count, in, "in"));
   if (!in_place) TUTTI_TRY(check_not_in_place(function, in, "in", "only the root may pass"));
-  const std::size_t bytes = count * reduce::type_bytes(type);
+  const std::size_t bytes = count * element;
   if (is_root && !in_place) TUTTI_TRY(check_apart(function, in, bytes, out, bytes));
-  call = {.shape = {.collective = Collective::reduce,
-                    .type = static_cast<reduce::Type>(type),
-                    .op = static_cast<reduce::Op>(op),
-                    .root = root,
-                    .count = count,
-                    .in_place = in_place},
-          .input = in_place ? out : in,
-          .output = is_root ? out : nullptr};
+  call.shape.collective = Collective::reduce;
+  call.shape.root = root;
+  call.shape.count = count;
+  call.shape.in_place = in_place;
+  call.input = in_place ? out : in;
+  call.output = is_root ? out : nullptr;
   return {};
 }
 
@@ -47,21 +45,19 @@ Result<> bind_reduce_scatter_block(const char *function, const tutti_call &given
   void *out = given.out;
   const std::size_t count = given.count;
   const tutti_type type = given.type;
-  const tutti_op op = given.op;
   const int ranks = self.ranks();
   const bool in_place = in == TUTTI_IN_PLACE || in == out;
-  TUTTI_TRY(check_elements(function, type, count, out, "out"));
-  TUTTI_TRY(check_blocks(function, type, count, ranks, in, "in"));
-  TUTTI_TRY(check_op(function, op));
-  const std::size_t bytes = count * reduce::type_bytes(type);
+  TUTTI_TRY(const std::size_t element, bind_operator(function, type, given.op, call));
+  const Elements elements(type, element);
+  TUTTI_TRY(check_elements(function, elements, count, out, "out"));
+  TUTTI_TRY(check_blocks(function, elements, count, ranks, in, "in"));
+  const std::size_t bytes = count * element;
   if (!in_place) TUTTI_TRY(check_apart(function, in, bytes * static_cast<std::size_t>(ranks), out, bytes));
-  call = {.shape = {.collective = Collective::reduce_scatter_block,
-                    .type = static_cast<reduce::Type>(type),
-                    .op = static_cast<reduce::Op>(op),
-                    .count = count,
-                    .in_place = in_place},
-          .input = in_place ? out : in,
-          .output = out};
+  call.shape.collective = Collective::reduce_scatter_block;
+  call.shape.count = count;
+  call.shape.in_place = in_place;
+  call.input = in_place ? out : in;
+  call.output = out;
   return {};
 }
 

@@ -20,29 +20,34 @@ Bind bind_alltoall, bind_alltoallv;
 // call of a function.
 inline Result<> bind_vector(const char *function, const tutti_call &given, const comm::Communicator &,
                             comm::Call &call) {
-  if (!plain_elements(given.type, given.count, given.out) || !plain_elements(given.type, given.count, given.in))
-      [[unlikely]] {
-    TUTTI_TRY(check_elements(function, given.type, given.count, given.out, "out"));
-    TUTTI_TRY(check_elements(function, given.type, given.count, given.in, "in"));
+  const auto collective = static_cast<collectives::Collective>(given.collective);
+  std::size_t element = reduce::type_bytes(given.type);
+  call.shape.op = static_cast<reduce::Op>(given.op);
+  if (!reduce::takes_builtin(given.type, given.op)) [[unlikely]] {
+    TUTTI_TRY(element, find_operator(function, given.type, given.op, call));
   }
-  if (static_cast<std::uint32_t>(given.op) >= reduce::kOps) [[unlikely]]
-    return check_op(function, given.op);
+  if (given.op == TUTTI_AVG && collective != collectives::Collective::allreduce) [[unlikely]]
+    return no_mean_of_some(function);
+  if (!plain_elements(element, given.count, given.out) || !plain_elements(element, given.count, given.in))
+      [[unlikely]] {
+    TUTTI_TRY(check_elements(function, {given.type, element}, given.count, given.out, "out"));
+    TUTTI_TRY(check_elements(function, {given.type, element}, given.count, given.in, "in"));
+  }
   const bool in_place = given.in == TUTTI_IN_PLACE || given.in == given.out;
-  const std::size_t bytes = given.count * reduce::type_bytes(given.type);
+  const std::size_t bytes = given.count * element;
   if (!in_place) TUTTI_TRY(check_apart(function, given.in, bytes, given.out, bytes));
-  call = {.shape = {.collective = static_cast<collectives::Collective>(given.collective),
-                    .type = static_cast<reduce::Type>(given.type),
-                    .op = static_cast<reduce::Op>(given.op),
-                    .count = given.count,
-                    .in_place = in_place},
-          .input = in_place ? given.out : given.in,
-          .output = given.out};
+  call.shape.collective = collective;
+  call.shape.type = static_cast<reduce::Type>(given.type);
+  call.shape.count = given.count;
+  call.shape.in_place = in_place;
+  call.input = in_place ? given.out : given.in;
+  call.output = given.out;
   return {};
 }
 
 inline Result<> bind_broadcast(const char *function, const tutti_call &given, const comm::Communicator &self,
                                comm::Call &call) {
-  if (!plain_elements(given.type, given.count, given.out)) [[unlikely]]
+  if (!plain_elements(reduce::type_bytes(given.type), given.count, given.out)) [[unlikely]]
     TUTTI_TRY(check_elements(function, given.type, given.count, given.out, "buffer"));
   TUTTI_TRY(check_root(function, given.root, self.ranks()));
   call = {.shape = {.collective = collectives::Collective::broadcast,

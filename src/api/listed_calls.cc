@@ -25,28 +25,25 @@ Result<> bind_reduce_scatter(const char *function, const tutti_call &given, cons
   const void *in = given.in;
   void *out = given.out;
   const tutti_type type = given.type;
-  const tutti_op op = given.op;
   const std::size_t *counts = given.in_counts;
   const int rank = self.rank(), ranks = self.ranks();
   const bool in_place = in == TUTTI_IN_PLACE || in == out;
-  TUTTI_TRY(const std::size_t total, check_list(function, type, ranks, {"counts", counts, nullptr, in, "in"}));
-  TUTTI_TRY(check_elements(function, type, counts[rank], out, "out"));
-  TUTTI_TRY(check_op(function, op));
-  const std::size_t element = reduce::type_bytes(type);
+  TUTTI_TRY(const std::size_t element, bind_operator(function, type, given.op, call));
+  const Elements elements(type, element);
+  TUTTI_TRY(const std::size_t total, check_list(function, elements, ranks, {"counts", counts, nullptr, in, "in"}));
+  TUTTI_TRY(check_elements(function, elements, counts[rank], out, "out"));
   if (in_place && out == nullptr && total != 0)
     return fail(Code::argument, "{}: out is null, which holds the input in place, and counts ask for {} elements",
                 function, total);
   if (!in_place) TUTTI_TRY(check_apart(function, in, total * element, out, counts[rank] * element));
-  call = {.shape = {.collective = Collective::reduce_scatter,
-                    .type = static_cast<reduce::Type>(type),
-                    .op = static_cast<reduce::Op>(op),
-                    .count = total,
-                    .counts_digest = comm::digest(counts, ranks, element),
-                    .in_place = in_place},
-          .input = in_place ? out : in,
-          .output = out,
-          .input_list = {.counts = counts},
-          .output_list = {.counts = counts + rank}};
+  call.shape.collective = Collective::reduce_scatter;
+  call.shape.count = total;
+  call.shape.counts_digest = comm::digest(counts, ranks, element);
+  call.shape.in_place = in_place;
+  call.input = in_place ? out : in;
+  call.output = out;
+  call.input_list = {.counts = counts};
+  call.output_list = {.counts = counts + rank};
   return {};
 }
 

@@ -40,7 +40,7 @@ Result<> check(const char *function, const comm::Communicator &self, const Send 
   TUTTI_TRY(check_rank(function, "to", send.to, self.ranks(), "TUTTI_NO_RANK"));
   if (send.tag < 0) [[unlikely]]
     return fail(Code::argument, "{}: tag {} of a send has to be 0 or more", function, send.tag);
-  if (!plain_elements(send.type, send.count, send.data)) [[unlikely]]
+  if (!plain_elements(reduce::type_bytes(send.type), send.count, send.data)) [[unlikely]]
     return check_elements(function, send.type, send.count, send.data, "data");
   return {};
 }
@@ -56,7 +56,7 @@ Result<> check_source(const char *function, const comm::Communicator &self, std:
 Result<> check(const char *function, const comm::Communicator &self, const Receive &receive) {
   if (receive.nowhere()) return {};
   TUTTI_TRY(check_source(function, self, receive.from, receive.tag));
-  if (!plain_elements(receive.type, receive.count, receive.buffer)) [[unlikely]]
+  if (!plain_elements(reduce::type_bytes(receive.type), receive.count, receive.buffer)) [[unlikely]]
     return check_elements(function, receive.type, receive.count, receive.buffer, "buffer");
   return {};
 }

@@ -9,6 +9,7 @@
 #include "api/guard.h"
 #include "api/handle.h"
 #include "api/last_error.h"
+#include "api/operators.h"
 #include "api/structs.h"
 #include "base/log.h"
 #include "base/version.h"
@@ -94,6 +95,34 @@ tutti_result tutti_init(const tutti_bootstrap *bootstrap, const tutti_options *o
 tutti_result tutti_abort(tutti_comm *comm) noexcept {
   return guarded([&]() -> Result<> {
     if (!abort_world(comm)) return no_comm("tutti_abort");
+    return {};
+  });
+}
+
+tutti_result tutti_op_create(tutti_op_function function, int32_t commutative, size_t element_bytes, void *user,
+                             tutti_op *op) noexcept {
+  return guarded([&]() -> Result<> {
+    if (op == nullptr) return fail(Code::argument, "tutti_op_create: op is null");
+    *op = TUTTI_OP_NULL;
+    TUTTI_TRY(*op, create_user_operator(function, commutative != 0, element_bytes, user));
+    return {};
+  });
+}
+
+tutti_result tutti_op_create_premul_sum(const void *factor, tutti_type type, tutti_op *op) noexcept {
+  return guarded([&]() -> Result<> {
+    if (op == nullptr) return fail(Code::argument, "tutti_op_create_premul_sum: op is null");
+    *op = TUTTI_OP_NULL;
+    TUTTI_TRY(*op, create_premul_sum(factor, type));
+    return {};
+  });
+}
+
+tutti_result tutti_op_free(tutti_op *op) noexcept {
+  return guarded([&]() -> Result<> {
+    if (op == nullptr) return fail(Code::argument, "tutti_op_free: op is null");
+    TUTTI_TRY(free_operator(*op));
+    *op = TUTTI_OP_NULL;
     return {};
   });
 }

@@ -159,10 +159,13 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   comm::Setting setting = {.ranks_per_core = group.ranks_per_core, .one_host = group.hosts == 1};
   setting.hosts = group.host_of_rank;
   setting.window_bytes = static_cast<std::uint32_t>(config_.early_bytes);
+  setting.widen_bytes = static_cast<std::size_t>(config_.widen_bytes);
+  setting.reproducible = config_.reproducible != 0;
   setting.point_to_point.window_bytes = static_cast<std::uint64_t>(config_.p2p_window_bytes);
   TUTTI_TRY(setting.overrides, collectives::parse_overrides(config_.algo));
   TUTTI_TRY(engine_,
             comm::Engine::create(std::move(mesh_), control_.get(), comm::wait_policy(group.ranks_per_core, config_)));
+  reduce::use_at_most(config_.simd);
   family_ = std::make_unique<comm::Family>(*engine_, setting);
 
   if (config_.progress != "call") start_progress(std::move(progress_place));
@@ -249,8 +252,9 @@ Result<std::string> World::query(const std::string &what) const {
   if (what == "statistics") {
     const mesh::Statistics &s = engine_->mesh().statistics();
     return fmt::format(
-        R"({{"messages_sent":{},"chunks_sent":{},"bytes_sent":{},"messages_received":{},"grants_written":{},"send_stalls":{}}})",
-        s.messages_sent, s.chunks_sent, s.bytes_sent, s.messages_received, s.grants_written, s.send_stalls);
+        R"({{"messages_sent":{},"chunks_sent":{},"bytes_sent":{},"messages_received":{},"grants_written":{},"send_stalls":{},"instruction_set":{}}})",
+        s.messages_sent, s.chunks_sent, s.bytes_sent, s.messages_received, s.grants_written, s.send_stalls,
+        quoted(reduce::instruction_set_in_use()));
   }
   return fail(Code::argument,
               "tutti_query: '{}' is unknown; there are devices, links, selection, memory, statistics, config", what);

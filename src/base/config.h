@@ -44,6 +44,9 @@ struct Config {
   std::int64_t p2p_window_bytes = 0;
   // Collectives
   std::string algo;
+  std::int64_t widen_bytes = 0;
+  std::int64_t reproducible = 0;
+  std::string simd;
   // Placement and waiting
   std::string pin;
   std::int64_t spin_us = 0;

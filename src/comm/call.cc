@@ -26,10 +26,9 @@ class Hash {
 
 }  // namespace
 
-std::uint64_t vector_bytes(const Shape &shape, int ranks) {
-  const std::uint64_t bytes = shape.count * reduce::type_bytes(static_cast<std::int32_t>(shape.type));
+std::uint64_t vector_elements(const Shape &shape, int ranks) {
   const bool equal = collectives::form_of(shape.collective).partition == collectives::Partition::equal;
-  return equal ? bytes * static_cast<std::uint64_t>(ranks) : bytes;
+  return equal ? shape.count * static_cast<std::uint64_t>(ranks) : shape.count;
 }
 
 // FNV-1a again, by whole words: as many steps as ranks, at every call.
@@ -51,7 +50,8 @@ std::uint32_t signature(const Shape &shape, std::string_view algorithm, std::int
   if (form.rooted) hash.add(static_cast<std::uint64_t>(shape.root));
   if (form.reduces) hash.add(static_cast<std::uint64_t>(shape.op));
   if (form.reduces) hash.add(static_cast<std::uint64_t>(shape.type));
-  hash.add(shape.count * reduce::type_bytes(static_cast<std::int32_t>(shape.type)));
+  if (shape.op_element_bytes != 0) hash.add(shape.op_element_bytes);
+  hash.add(shape.count * element_bytes(shape));
   hash.add(shape.counts_digest);
   return hash.value();
 }
@@ -61,7 +61,9 @@ std::string describe(const Shape &shape) {
   const collectives::Form &form = collectives::form_of(shape.collective);
   std::string text(form.name);
   if (shape.collective == collectives::Collective::barrier) return text;
-  const char *type = reduce::type_name(static_cast<std::int32_t>(shape.type));
+  const std::string type = shape.type == reduce::Type::op_element
+                               ? fmt::format("{} bytes", shape.op_element_bytes)
+                               : reduce::type_name(static_cast<std::int32_t>(shape.type));
   text += form.pairs_only ? fmt::format(" of {}", type) : fmt::format(" of {} x {}", shape.count, type);
   if (form.partition == collectives::Partition::equal) text += " for each rank";
   if (form.partition == collectives::Partition::listed) text += " in listed counts";

@@ -5,11 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "collectives/schedule.h"
 #include "exec/layout.h"
-#include "reduce/kernels.h"
+#include "reduce/created.h"
 
 namespace tutti::comm {
 
@@ -26,24 +27,32 @@ struct Shape {
   bool in_place = false;            // of this rank
   bool parting = false;             // the meeting of all ranks at the end of their world, which fits no call of a user
   const collectives::Algorithm *algorithm = nullptr;  // asked for by the caller; null: by selection
+  std::int32_t created = 0;                           // handle of the operator; 0: built in
+  std::uint32_t op_element_bytes = 0;                 // where the type is op_element
   bool operator==(const Shape &) const = default;
 };
+
+inline std::size_t element_bytes(const Shape &shape) {
+  return shape.type == reduce::Type::op_element ? shape.op_element_bytes
+                                                : reduce::type_bytes(static_cast<std::int32_t>(shape.type));
+}
 
 struct Call {
   Shape shape;
   const void *input = nullptr;
   void *output = nullptr;
   exec::Listed input_list = {}, output_list = {};  // where counts are listed
+  std::optional<reduce::Created> created = {};     // what shape.created stood for when the call was made
 };
 
-// Bytes of a whole vector, as far as all ranks know them.
-std::uint64_t vector_bytes(const Shape &shape, int ranks);
+// Elements of a whole vector, as far as all ranks know their number.
+std::uint64_t vector_elements(const Shape &shape, int ranks);
 // Equal for equal lists of byte counts.
 std::uint64_t digest(const std::size_t *counts, int ranks, std::size_t element_bytes);
 
-// What has to be equal on all ranks, in 32 bits: collective, parting, algorithm, radix, root, operator, type (of
-// reductions), bytes and the list of them. Equal calls give equal signatures; different ones collide with probability
-// 2^-32.
+// What has to be equal on all ranks, in 32 bits: collective, parting, algorithm, radix, root, operator (of created ones
+// the kind: handles may differ), type (of reductions), bytes and the list of them. Equal calls give equal signatures;
+// different ones collide with probability 2^-32.
 std::uint32_t signature(const Shape &shape, std::string_view algorithm, std::int32_t radix);
 
 // "allreduce of 100 x float, sum" for people.

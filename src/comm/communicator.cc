@@ -40,31 +40,36 @@ Communicator::Communicator(mesh::Mesh &mesh, mesh::Group group, Identity identit
   waiting_.reserve(kFirstRunning);
 }
 
+// The plan of a shape that last_conversion_ has been chosen for.
 Result<Entry *> Communicator::entry_for(const Shape &shape) {
   collectives::Overrides overrides;
   if (!shape.parting) overrides = setting_.overrides;  // nobody chose how ranks part
   if (shape.algorithm != nullptr) overrides.of(shape.collective) = shape.algorithm;
-  TUTTI_TRY(const Choice choice, collectives::select({.collective = shape.collective,
-                                                      .ranks = ranks(),
-                                                      .ranks_per_core = setting_.ranks_per_core,
-                                                      .bytes = vector_bytes(shape, ranks()),
-                                                      .one_host = setting_.one_host,
-                                                      .hosts = hosts_,
-                                                      .host_count = host_count_},
-                                                     overrides));
+  TUTTI_TRY(const Choice choice,
+            collectives::select({.collective = shape.collective,
+                                 .ranks = ranks(),
+                                 .ranks_per_core = setting_.ranks_per_core,
+                                 .bytes = vector_elements(shape, ranks()) * last_conversion_.element_bytes(),
+                                 .one_host = setting_.one_host || host_count_ == 1,
+                                 .ordered = last_conversion_.ordered(),
+                                 .reproducible = setting_.reproducible,
+                                 .hosts = hosts_,
+                                 .host_count = host_count_},
+                                overrides));
   const std::int32_t root = collectives::form_of(shape.collective).rooted ? shape.root : 0;
+  const bool in_place = last_conversion_.runs_in_place();
   for (const std::unique_ptr<Entry> &entry : entries_)
     if (entry->choice.algorithm == choice.algorithm && entry->choice.radix == choice.radix && entry->root == root &&
-        entry->in_place == shape.in_place)
+        entry->in_place == in_place)
       return entry.get();
   const collectives::Parameters parameters = {.collective = shape.collective,
                                               .ranks = ranks(),
                                               .rank = rank(),
                                               .root = root,
-                                              .in_place = shape.in_place,
+                                              .in_place = in_place,
                                               .radix = choice.radix,
                                               .hosts = hosts_};
-  auto entry = std::make_unique<Entry>(Entry{choice, root, shape.in_place, nullptr, {}, {}});
+  auto entry = std::make_unique<Entry>(Entry{choice, root, in_place, nullptr, {}, {}});
   entry->plan = std::make_unique<exec::Plan>(exec::Plan::compile(choice.algorithm->build(parameters), group_));
   entries_.push_back(std::move(entry));
   return entries_.back().get();
@@ -103,19 +108,31 @@ void Communicator::retire(Operation &operation) {
     }
 }
 
+// Everything that a call of another shape than the last one needs.
+Result<> Communicator::prepare(const Call &call) {
+  last_entry_ = nullptr;  // if it is refused, the next call asks again
+  last_conversion_.choose(call, rank(), ranks(), setting_.widen_bytes);
+  TUTTI_TRY(last_entry_, entry_for(call.shape));
+  last_shape_ = call.shape;
+  last_signature_ =
+      signature(call.shape, last_entry_->choice.algorithm->name, last_entry_->choice.radix) ^ identity_.generation;
+  last_pairwise_ = collectives::form_of(call.shape.collective).pairs_only;
+  return {};
+}
+
+// The operation's own conversion: others may be under way, and the next call may be of another shape.
+void Communicator::convert(Operation &operation, const Call &call, exec::Binding &binding) {
+  if (!operation.conversion) operation.conversion = std::make_unique<Conversion>();
+  Conversion &conversion = *operation.conversion;
+  if (!conversion.serves(call)) conversion.choose(call, rank(), ranks(), setting_.widen_bytes);
+  binding.kernel = conversion.kernel();
+  if (conversion.needed()) conversion.enter(call, binding);
+}
+
 Result<Operation *> Communicator::start(const Call &call) {
   if (failure_) [[unlikely]]
     return tl::unexpected<Error>(*failure_);
-  if (last_entry_ == nullptr || !(call.shape == last_shape_)) {
-    last_entry_ = nullptr;  // if it is refused, the next call asks again
-    TUTTI_TRY(last_entry_, entry_for(call.shape));
-    last_shape_ = call.shape;
-    last_signature_ =
-        signature(call.shape, last_entry_->choice.algorithm->name, last_entry_->choice.radix) ^ identity_.generation;
-    last_kernel_ = reduce::kernel(call.shape.type, call.shape.op);
-    last_element_bytes_ = reduce::type_bytes(static_cast<std::int32_t>(call.shape.type));
-    last_pairwise_ = collectives::form_of(call.shape.collective).pairs_only;
-  }
+  if (last_entry_ == nullptr || !(call.shape == last_shape_)) TUTTI_TRY(prepare(call));
   Operation &operation = take(*last_entry_);
   operation.shape = last_shape_;
   operation.call = next_call_++;
@@ -124,18 +141,21 @@ Result<Operation *> Communicator::start(const Call &call) {
   enlist(operation);
   // Of a barrier callers have nothing to give.
   const bool barrier = call.shape.collective == collectives::Collective::barrier && call.output == nullptr;
-  operation.execution.start(
-      {.input = barrier ? reinterpret_cast<const std::byte *>(&operation.tokens[0])
-                        : static_cast<const std::byte *>(call.input),
-       .output = barrier ? reinterpret_cast<std::byte *>(&operation.tokens[1]) : static_cast<std::byte *>(call.output),
-       .count = call.shape.count,
-       .element_bytes = last_element_bytes_,
-       .kernel = last_kernel_,
-       .stream = {.communicator = identity_.id, .call = operation.call, .signature = last_signature_},
-       .input_list = call.input_list,
-       .output_list = call.output_list,
-       .pairwise = last_pairwise_},
-      operation.call == oldest_);
+  exec::Binding binding = {
+      .input = barrier ? reinterpret_cast<const std::byte *>(&operation.tokens[0])
+                       : static_cast<const std::byte *>(call.input),
+      .output = barrier ? reinterpret_cast<std::byte *>(&operation.tokens[1]) : static_cast<std::byte *>(call.output),
+      .count = call.shape.count,
+      .element_bytes = last_conversion_.element_bytes(),
+      .kernel = last_conversion_.kernel(),
+      .stream = {.communicator = identity_.id, .call = operation.call, .signature = last_signature_},
+      .input_list = call.input_list,
+      .output_list = call.output_list,
+      .pairwise = last_pairwise_};
+  operation.converts = last_conversion_.needed();
+  if (last_conversion_.of_one_call()) [[unlikely]]
+    convert(operation, call, binding);
+  operation.execution.start(binding, operation.call == oldest_);
   inbox_.take(operation.call, [&](const exec::Arrival &arrival) {
     if (!failure_ && !operation.execution.expects(arrival.record.peer, arrival.record.stream.signature))
       mismatch(arrival.record.peer, operation.call);
@@ -156,6 +176,8 @@ Result<> Communicator::finish(Operation &operation) {
   operation.entry.idle.push_back(&operation);
   if (operation.failure) [[unlikely]]
     return tl::unexpected<Error>(*std::exchange(operation.failure, std::nullopt));
+  if (operation.converts) [[unlikely]]
+    operation.conversion->leave();
   mesh_.settle();
   return {};
 }

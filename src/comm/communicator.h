@@ -21,6 +21,7 @@
 #include "base/result.h"
 #include "collectives/select.h"
 #include "comm/call.h"
+#include "comm/conversion.h"
 #include "comm/inbox.h"
 #include "comm/operation.h"
 #include "exec/execution.h"
@@ -37,6 +38,8 @@ struct Setting {
   std::vector<std::int32_t> hosts = {};  // of each rank of the world, as collectives::Parameters has it
   collectives::Overrides overrides;
   std::uint32_t window_bytes = 256 * 1024;
+  std::size_t widen_bytes = 0;  // the largest vector of 16-bit floats that is reduced as float
+  bool reproducible = false;    // reductions by one algorithm, whatever the size and the device
   match::Options point_to_point;
 };
 
@@ -122,6 +125,8 @@ class Communicator {
  private:
   match::Matcher &matcher();
   Result<Entry *> entry_for(const Shape &shape);
+  Result<> prepare(const Call &call);
+  void convert(Operation &operation, const Call &call, exec::Binding &binding);
   Operation &take(Entry &entry);
   Operation *find(std::uint32_t call) const {
     Operation *operation = running_[call & (running_.size() - 1)];
@@ -157,8 +162,7 @@ class Communicator {
   Shape last_shape_;
   Entry *last_entry_ = nullptr;
   std::uint32_t last_signature_ = 0;
-  reduce::Kernel last_kernel_ = nullptr;
-  std::size_t last_element_bytes_ = 1;
+  Conversion last_conversion_;
   bool last_pairwise_ = false;
 
   // By call number, modulo the size, which is a power of two and more than the distance from the oldest to the next.

@@ -6,10 +6,12 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "base/result.h"
 #include "comm/call.h"
+#include "comm/conversion.h"
 #include "exec/execution.h"
 
 namespace tutti::comm {
@@ -25,10 +27,12 @@ struct Operation {
   Shape shape;
   std::uint32_t call = 0;
   std::uint32_t signature = 0;
-  bool done = false;     // the buffers are the caller's again
-  bool waiting = false;  // for credits, windows or acknowledgements
+  bool done = false;      // the buffers are the caller's again
+  bool waiting = false;   // for credits, windows or acknowledgements
+  bool converts = false;  // results have to be made of what it has combined
   std::optional<Error> failure;
-  std::array<std::uint8_t, 2> tokens{};  // what a barrier exchanges
+  std::unique_ptr<Conversion> conversion;  // made by the first call that needs one
+  std::array<std::uint8_t, 2> tokens{};    // what a barrier exchanges
 };
 
 }  // namespace tutti::comm

@@ -1,51 +1,59 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reduction kernels: out[i] = left[i] op right[i], for every type and operator, vectorised with run-time dispatch. The
-// result has the same bits whatever the CPU, the alignment and the length: one documented rule in vector, tail and
-// scalar code.
-//   integers    overflow wraps (two's complement)
-//   min, max    any NaN operand gives the canonical quiet NaN; -0 is less than +0
-//   sum, prod   IEEE 754, one rounding per operation; a NaN result is the canonical quiet NaN (so that operand order
-//   never shows)
+// Reduction kernels: out[i] = left[i] op right[i], for every type and every operator that it takes, vectorised with
+// run-time dispatch. The result has the same bits whatever the CPU, the alignment and the length: one documented rule
+// (docs/OPERATORS.md) in vector and tail code, and there is no other code.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
-#include "tutti/tutti.h"
+#include "reduce/types.h"
 
 namespace tutti::reduce {
 
-enum class Type : std::int32_t {
-  int8 = TUTTI_INT8,
-  uint8 = TUTTI_UINT8,
-  int16 = TUTTI_INT16,
-  uint16 = TUTTI_UINT16,
-  int32 = TUTTI_INT32,
-  uint32 = TUTTI_UINT32,
-  int64 = TUTTI_INT64,
-  uint64 = TUTTI_UINT64,
-  float32 = TUTTI_FLOAT,
-  float64 = TUTTI_DOUBLE,
-};
-enum class Op : std::int32_t { sum = TUTTI_SUM, prod = TUTTI_PROD, min = TUTTI_MIN, max = TUTTI_MAX };
-
-inline constexpr int kTypes = 10;
-inline constexpr int kOps = 4;
-
 // out may equal left or right (or both), but not overlap them otherwise. No pointer needs more alignment than its bytes
 // (any address is fine). count 0 touches nothing.
-using Kernel = void (*)(void *out, const void *left, const void *right, std::size_t count);
+using Function = void (*)(void *out, const void *left, const void *right, std::size_t count, const void *context);
 
-// Never null for the types and operators above.
+// A function with what it works by: null for built-in operators.
+class Kernel {
+ public:
+  Kernel() = default;
+  Kernel(Function run, const void *context = nullptr) : function_(run), context_(context) {}  // NOLINT
+
+  void operator()(void *out, const void *left, const void *right, std::size_t count) const {
+    function_(out, left, right, count, context_);
+  }
+  Function function() const { return function_; }
+  const void *context() const { return context_; }
+  explicit operator bool() const { return function_ != nullptr; }
+  bool operator==(const Kernel &) const = default;
+
+ private:
+  Function function_ = nullptr;
+  const void *context_ = nullptr;
+};
+
+// How two partial results are combined. avg and premul_sum are sums of elements that were scaled before (reduction.h).
+// Aborts for what takes() refuses.
 Kernel kernel(Type type, Op op);
 
-// 0 for what is not a type.
-inline std::size_t type_bytes(std::int32_t type) {
-  constexpr std::uint8_t kBytes[kTypes] = {1, 1, 2, 2, 4, 4, 8, 8, 4, 8};
-  return static_cast<std::uint32_t>(type) < kTypes ? kBytes[type] : 0;
-}
-const char *type_name(std::int32_t type);  // "int8", "float", ...; null for what is not a type
-const char *op_name(std::int32_t op);      // "sum", ...; null for what is not an operator
+// out[i] = left[i] / right[i] of floating types, at most the largest finite number where left[i] is finite: the mean of
+// finite values is finite, whatever their sum was rounded to. Complex: real and imaginary parts each by their own.
+// 16-bit types: operands and results are floats, the results small enough for the type.
+Kernel mean_kernel(Type type);
+
+// The instruction sets that kernels may use, in this process: "avx512", "avx2", "sse4", "ssse3", "none", or "auto" for
+// all that the CPU has. What the CPU lacks is not used in any case; results are the same. Any thread; kernels that were
+// given out stay what they are.
+void use_at_most(std::string_view instruction_set);
+const char *instruction_set_in_use();
+
+// Between a 16-bit floating type and float, to nearest even. out and in do not overlap.
+using Conversion = void (*)(void *out, const void *in, std::size_t count);
+Conversion widening(Type type);
+Conversion narrowing(Type type);
 
 }  // namespace tutti::reduce

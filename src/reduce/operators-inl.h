@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The operators on vectors, once per instruction set: included anew for each by foreach_target. The rules of kernels.h
-// hold lane by lane, so a vector of one lane is the scalar code, and there is no other. The fallback without vectors
-// (HWY_SCALAR) has its own, since Highway's one-lane type cannot load bytes.
+// The operators on vectors of one type of lanes, once per instruction set: included anew for each by foreach_target.
+// The rules of docs/OPERATORS.md hold lane by lane, so a vector of one lane is the scalar code, and there is no other.
 #if defined(TUTTI_REDUCE_OPERATORS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TUTTI_REDUCE_OPERATORS_INL_H
 #undef TUTTI_REDUCE_OPERATORS_INL_H
@@ -12,11 +11,12 @@
 
 #include <hwy/highway.h>
 
-#include <type_traits>
-
 HWY_BEFORE_NAMESPACE();
 namespace tutti::reduce::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+
+// Highway's fallback without vectors cannot load bytes, and no CPU that this is built for needs it.
+static_assert(HWY_TARGET != HWY_SCALAR, "build with a baseline that has vectors, or with Highway's HWY_EMU128");
 
 // Bits of the canonical quiet NaN: sign clear, only the quiet bit of the fraction set.
 template <class T>
@@ -24,64 +24,8 @@ using Bits = hwy::MakeUnsigned<T>;
 template <class T>
 constexpr Bits<T> kQuietNan = sizeof(T) == 4 ? Bits<T>(0x7FC00000u) : Bits<T>(0x7FF8000000000000u);
 
-#if HWY_TARGET == HWY_SCALAR
-
 template <class T>
-HWY_INLINE T canonical(T value) {
-  if constexpr (hwy::IsFloat<T>()) {
-    if (value != value) hwy::CopySameSize(&kQuietNan<T>, &value);
-  }
-  return value;
-}
-
-// Integers are computed unsigned and at least 32 bits wide: signed overflow, also of promoted operands, is undefined.
-template <class T, class Compute>
-HWY_INLINE T arithmetic(T a, T b, const Compute &compute) {
-  if constexpr (hwy::IsFloat<T>()) {
-    return canonical(compute(a, b));
-  } else {
-    using Wide = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
-    return static_cast<T>(compute(static_cast<Wide>(a), static_cast<Wide>(b)));
-  }
-}
-
-// Whether a stands before b; -0 before +0. Neither is NaN.
-template <class T>
-HWY_INLINE bool before(T a, T b) {
-  if constexpr (hwy::IsFloat<T>()) {
-    if (a == b) return __builtin_signbit(a) != 0 && __builtin_signbit(b) == 0;
-  }
-  return a < b;
-}
-
-struct Sum {
-  template <class T>
-  HWY_INLINE T operator()(T a, T b) const {
-    return arithmetic(a, b, [](auto x, auto y) { return x + y; });
-  }
-};
-struct Prod {
-  template <class T>
-  HWY_INLINE T operator()(T a, T b) const {
-    return arithmetic(a, b, [](auto x, auto y) { return x * y; });
-  }
-};
-struct Min {
-  template <class T>
-  HWY_INLINE T operator()(T a, T b) const {
-    if (a != a || b != b) return canonical(a + b);
-    return before(b, a) ? b : a;
-  }
-};
-struct Max {
-  template <class T>
-  HWY_INLINE T operator()(T a, T b) const {
-    if (a != a || b != b) return canonical(a + b);
-    return before(a, b) ? b : a;
-  }
-};
-
-#else
+constexpr Bits<T> kInfinity = sizeof(T) == 4 ? Bits<T>(0x7F800000u) : Bits<T>(0x7FF0000000000000u);
 
 template <class D>
 HWY_INLINE hn::Vec<D> quiet_nan(D d) {
@@ -161,8 +105,76 @@ struct Max {
     else return hn::Max(a, b);
   }
 };
+// Floating lanes only. kLargest: bits of the largest number that the result may be, where `a` is finite.
+template <std::uint64_t kLargest>
+struct Mean {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V a, V b) const {
+    using T = hn::TFromD<D>;
+    const hn::RebindToUnsigned<D> bits;
+    const V quotient = canonical(d, hn::Div(a, b));
+    const V infinity = hn::BitCast(d, hn::Set(bits, kInfinity<T>));
+    const V largest = hn::BitCast(d, hn::Set(bits, static_cast<Bits<T> >(kLargest)));
+    const auto too_large = hn::And(hn::Lt(hn::Abs(a), infinity), hn::Gt(hn::Abs(quotient), largest));
+    return hn::IfThenElse(too_large, hn::CopySign(largest, quotient), quotient);
+  }
+};
 
-#endif
+// Every integer but 0 is true; the result is 0 or 1.
+struct LogicalAnd {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V a, V b) const {
+    const V zero = hn::Zero(d);
+    return hn::IfThenZeroElse(hn::Or(hn::Eq(a, zero), hn::Eq(b, zero)), hn::Set(d, 1));
+  }
+};
+struct LogicalOr {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V a, V b) const {
+    return hn::IfThenZeroElse(hn::Eq(hn::Or(a, b), hn::Zero(d)), hn::Set(d, 1));
+  }
+};
+struct LogicalXor {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V a, V b) const {
+    const V zero = hn::Zero(d);
+    return hn::IfThenElseZero(hn::Xor(hn::Eq(a, zero), hn::Eq(b, zero)), hn::Set(d, 1));
+  }
+};
+
+struct BitAnd {
+  template <class D, class V>
+  HWY_INLINE V operator()(D, V a, V b) const {
+    return hn::And(a, b);
+  }
+};
+struct BitOr {
+  template <class D, class V>
+  HWY_INLINE V operator()(D, V a, V b) const {
+    return hn::Or(a, b);
+  }
+};
+struct BitXor {
+  template <class D, class V>
+  HWY_INLINE V operator()(D, V a, V b) const {
+    return hn::Xor(a, b);
+  }
+};
+
+// (a + bi)(c + di) = (ac - bd) + (ad + bc)i, each product and each sum rounded once, on lanes that alternate between
+// real and imaginary parts. Exchanging the operands exchanges the terms of commutative operations only.
+struct ComplexProd {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V a, V b) const {
+    if constexpr (hn::MaxLanes(D()) == 1) {
+      return a;  // half an element: instantiated, never run
+    } else {
+      const V straight = hn::Mul(hn::DupEven(a), b);                 // ac, ad
+      const V crossed = hn::Mul(hn::DupOdd(a), hn::Reverse2(d, b));  // bd, bc
+      return canonical(d, hn::OddEven(hn::Add(straight, crossed), hn::Sub(straight, crossed)));
+    }
+  }
+};
 
 }  // namespace tutti::reduce::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

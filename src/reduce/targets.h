@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The instruction sets that kernels are compiled for, so that tests can run each that this CPU has. Not thread safe: it
-// switches the process's choice for a moment.
+// The instruction sets that kernels are compiled for, so that tests can run each that this CPU has.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +10,17 @@
 
 namespace tutti::reduce {
 
+// The best first.
 std::vector<std::int64_t> runnable_targets();
 const char *target_name(std::int64_t target);
-// The kernel as a CPU without anything better than `target` would run it.
-Kernel kernel_on(std::int64_t target, Type type, Op op);
+
+// While it lives, kernels.h gives what a CPU with nothing but `target` would run.
+class OnTarget {
+ public:
+  explicit OnTarget(std::int64_t target);
+  ~OnTarget();
+  OnTarget(const OnTarget &) = delete;
+  OnTarget &operator=(const OnTarget &) = delete;
+};
 
 }  // namespace tutti::reduce

@@ -41,6 +41,36 @@ double thread_seconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
+TEST(Variables, SimdIsTheBestInstructionSetThatReductionsUse) {
+  const auto used = [](const char *most) {
+    ThreadRanks ranks(1, {.everywhere = {{"TUTTI_SIMD", most}}});
+    EXPECT_TRUE(ranks.up()) << ranks.errors();
+    return query(ranks[0].comm, "statistics")["instruction_set"].get<std::string>();
+  };
+  EXPECT_EQ(used("none"), "EMU128");
+#if defined(__x86_64__)
+  EXPECT_EQ(used("ssse3"), "SSSE3");
+#endif
+  EXPECT_NE(used("auto"), "EMU128");
+}
+
+// bfloat16 numbers of 1/256: added to 1 one by one and rounded each time, they vanish.
+TEST(Variables, WidenBytesIsTheLargestVectorOf16BitFloatsThatIsRoundedOnce) {
+  const auto sum = [](const char *widen) {
+    ThreadRanks ranks(5, {.everywhere = {{"TUTTI_WIDEN_BYTES", widen}, {"TUTTI_ALGO", "allreduce:direct"}}});
+    EXPECT_TRUE(ranks.up()) << ranks.errors();
+    std::uint16_t result = 0;
+    ranks.each([&](int rank, tutti_comm *comm) {
+      std::vector<std::uint16_t> buffer(100, rank == 0 ? 0x3F80 : 0x3B80);
+      EXPECT_EQ(tutti_allreduce(TUTTI_IN_PLACE, buffer.data(), 100, TUTTI_BFLOAT16, TUTTI_SUM, comm), TUTTI_SUCCESS);
+      if (rank == 0) result = buffer[99];
+    });
+    return result;
+  };
+  EXPECT_EQ(sum("200"), 0x3F82);
+  EXPECT_EQ(sum("199"), 0x3F80);
+}
+
 TEST(Variables, EagerBytesIsWhereStagingBegins) {
   EXPECT_EQ(sent_after_broadcast({{"TUTTI_EAGER_BYTES", "4K"}}, 3000)["chunks_sent"], 0);
   EXPECT_GT(sent_after_broadcast({{"TUTTI_EAGER_BYTES", "1K"}}, 3000)["chunks_sent"], 0);

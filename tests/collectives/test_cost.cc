@@ -51,7 +51,7 @@ TEST(Cost, NothingIsFasterThanTheBound) {
       // Equal blocks are of whole elements: as many bytes as the ranks share alike.
       const double whole = algorithm.build(parameters).partition == Partition::even
                                ? double(bytes)
-                               : double(bytes / parameters.ranks * parameters.ranks);
+                               : double(bytes - bytes % parameters.ranks);
       ASSERT_GE(estimate.seconds * (1 + 1e-9), cost::bound(parameters, whole, kMachine).seconds());
     });
 }

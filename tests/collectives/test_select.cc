@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "collectives/form.h"
 #include "collectives/hosts.h"
 #include "collectives/select.h"
 
@@ -144,6 +145,27 @@ TEST(Selection, ByHostRankOrderDependsOnTheLayout) {
   EXPECT_FALSE(select(situation, *parse_overrides("allreduce:leaders")));
   situation.hosts = hosts(10, 5);
   EXPECT_EQ(select(situation, {})->algorithm->name, "leaders");
+}
+
+// Neither size nor machine may change what is added to what.
+TEST(Selection, ReproducibleReductionsDependOnTheNumberOfRanksAlone) {
+  std::map<std::pair<Collective, std::int32_t>, std::set<std::pair<std::string, std::int32_t>>> chosen;
+  for (Situation situation : situations()) {
+    situation.reproducible = true;
+    const Choice choice = *select(situation, {});
+    chosen[{situation.collective, situation.ranks}].insert({std::string(choice.algorithm->name), choice.radix});
+    if (form_of(situation.collective).reduces && situation.collective != Collective::barrier) {
+      EXPECT_TRUE(choice.algorithm->keeps_rank_order) << choice.algorithm->name;
+    }
+  }
+  for (const auto &[where, choices] : chosen)
+    if (form_of(where.first).reduces && where.first != Collective::barrier) {
+      EXPECT_EQ(choices.size(), 1u) << collective_name(where.first) << " of " << where.second << " ranks";
+    }
+  EXPECT_EQ(
+      select({.ranks = 8, .bytes = 1 << 20, .reproducible = true}, *parse_overrides("allreduce:ring"))->algorithm->name,
+      "ring")
+      << "who names an algorithm gets it";
 }
 
 TEST(Selection, AnOverrideThatIsTheTablesChoiceKeepsItsRadix) {

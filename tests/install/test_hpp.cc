@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <complex>
 #include <list>
 #include <span>
 #include <string>
@@ -27,7 +28,17 @@ static_assert(!OutputBuffer<const std::vector<int> &> && !OutputBuffer<std::span
 static_assert(!OutputBuffer<std::vector<int>>, "the result would be lost with the temporary");
 static_assert(tutti::type_of<long> == TUTTI_INT64 && tutti::type_of<unsigned long long> == TUTTI_UINT64);
 static_assert(tutti::type_of<const float> == TUTTI_FLOAT && tutti::type_of<signed char> == TUTTI_INT8);
-static_assert(tutti::type_of<bool> < 0 && tutti::type_of<long double> < 0 && tutti::type_of<char32_t> < 0);
+static_assert(tutti::type_of<bool> == TUTTI_BOOL && tutti::type_of<std::byte> == TUTTI_BYTE);
+static_assert(tutti::type_of<std::complex<float>> == TUTTI_COMPLEX_FLOAT &&
+              tutti::type_of<const std::complex<double>> == TUTTI_COMPLEX_DOUBLE);
+static_assert(tutti::type_of<tutti::Float16> == TUTTI_FLOAT16 && tutti::type_of<tutti::Bfloat16> == TUTTI_BFLOAT16);
+#if defined(__FLT16_MANT_DIG__)
+static_assert(tutti::type_of<_Float16> == TUTTI_FLOAT16);
+#endif
+static_assert(tutti::type_of<tutti::ValueIndex<double>> == TUTTI_DOUBLE_INT &&
+              tutti::type_of<tutti::ValueIndex<short>> == TUTTI_SHORT_INT &&
+              tutti::type_of<tutti::ValueIndex<char>> < 0);
+static_assert(tutti::type_of<long double> < 0 && tutti::type_of<char32_t> < 0);
 static_assert(!std::is_copy_constructible_v<Comm> && std::is_nothrow_move_constructible_v<Comm>);
 
 template <class In, class Out>
@@ -93,6 +104,49 @@ TEST_F(Hpp, TakesAnyContiguousRange) {
   world.allreduce(numbers, tutti::Op::max);
   world.broadcast(std::span(numbers).first(1));
   EXPECT_EQ(4, numbers[0]);
+}
+
+TEST_F(Hpp, EveryElementTypeHasOperators) {
+  std::array<bool, 2> truths = {true, false};
+  world.allreduce(truths, tutti::Op::lxor);
+  std::array<std::byte, 2> bytes = {std::byte{7}, std::byte{9}};
+  world.allreduce(bytes, tutti::Op::bor);
+  std::vector<std::complex<double>> numbers = {{1, 2}};
+  world.allreduce(numbers, tutti::Op::prod);
+  std::vector<tutti::ValueIndex<float>> places = {{3.5f, 1}};
+  world.allreduce(places, tutti::Op::maxloc);
+  EXPECT_EQ((tutti::ValueIndex<float>{3.5f, 1}), places[0]);
+  std::vector<tutti::Bfloat16> halves(3);
+  world.allreduce(halves, tutti::Op::avg);
+  EXPECT_THROW(world.allreduce(truths), tutti::Error) << "a sum of truths";
+}
+
+struct Range {
+  int first, last;
+};
+
+TEST_F(Hpp, OperatorsOfTheProgramsOwnTakeTheirElementsOnly) {
+  const tutti::PremulSum<double> quarter(1.0 / 4);
+  std::vector<double> weighted = {8};
+  world.allreduce(weighted, quarter);
+  EXPECT_EQ(2.0, weighted[0]);
+
+  int calls = 0;
+  const auto join = tutti::make_op<Range>(
+      [&calls](const Range &a, const Range &b) {
+        ++calls;
+        return Range{a.first, b.last};
+      },
+      tutti::Commutes::no);
+  std::vector<Range> ranges = {{1, 2}}, out(1);
+  world.allreduce(ranges, out, join);
+  world.allreduce(ranges, join);
+  EXPECT_EQ(2, out[0].last);
+  EXPECT_EQ(0, calls) << "one rank has nothing to combine";
+  tutti::UserOp<Range> moved =
+      tutti::make_op<Range>([](const Range &a, const Range &) { return a; }, tutti::Commutes::yes);
+  moved = tutti::make_op<Range>([](const Range &, const Range &b) { return b; }, tutti::Commutes::yes);
+  world.allreduce(ranges, moved);
 }
 
 TEST_F(Hpp, EmptyBuffersAreCalls) {
@@ -165,6 +219,88 @@ TEST(HppBootstrap, TakesTheCallersOwn) {
   };
   Comm world = Comm::world(alone, {.timeout_ms = 5000});
   EXPECT_EQ(1, world.size());
+}
+
+TEST(HppWorld, StartedOperations) {
+  Comm world = Comm::world();
+  std::vector<float> in = {1, 2}, out(2), copy(2);
+  tutti::Request sum = world.iallreduce(in, out);
+  tutti::Request all = world.iallgather(in, copy);
+  EXPECT_TRUE(sum.active());
+  sum.wait();
+  EXPECT_FALSE(sum.active());
+  while (!all.test()) continue;
+  EXPECT_EQ(out, in);
+  EXPECT_EQ(copy, in);
+  world.ibroadcast(in).wait();
+  world.iallreduce(in, tutti::Op::max).wait();
+  world.ireduce(in, out).wait();
+  world.ireduce_scatter(in, out).wait();
+  world.ialltoall(in, out).wait();
+  world.ibarrier().wait();
+  EXPECT_EQ(out, in);
+  EXPECT_THROW(static_cast<void>(world.ibroadcast(in, 3)), tutti::Error);
+  tutti_call call = TUTTI_INIT_STRUCT(tutti_call);
+  call.collective = TUTTI_ALLREDUCE;
+  call.type = TUTTI_FLOAT;
+  call.in = in.data();
+  call.out = out.data();
+  call.count = in.size();
+  tutti::Persistent again = world.init(call);
+  for (int turn = 0; turn < 3; ++turn) {
+    in[0] = static_cast<float>(turn);
+    again.start();
+    again.wait();
+    EXPECT_EQ(out, in);
+  }
+  world.run(call);
+  world.start(call).wait();
+}
+
+TEST(HppWorld, ARequestThatGoesWhileItIsActiveEndsTheTraffic) {
+  Comm world = Comm::world();
+  {
+    std::array<int, 1> nothing = {};
+    const tutti::Request receive = world.irecv(nothing, 0, 5);
+  }
+  try {
+    world.barrier();
+    FAIL() << "the world goes on";
+  } catch (const tutti::Error &error) {
+    EXPECT_EQ(error.code(), TUTTI_ERROR_ABORTED);
+  }
+}
+
+TEST(HppWorld, MessagesAndCommunicators) {
+  Comm world = Comm::world();
+  const std::vector<int> sent = {1, 2, 3};
+  std::vector<int> got(3), more(5);
+  tutti::Request receive = world.irecv(got);
+  world.send(sent, 0, 7);
+  const tutti::Status status = receive.wait();
+  EXPECT_EQ(got, sent);
+  EXPECT_EQ(status.source, 0);
+  EXPECT_EQ(status.tag, 7);
+  EXPECT_EQ(status.bytes, 12u);
+  tutti::Request send = world.isend(sent, 0, 8);
+  EXPECT_EQ(world.probe(0, 8).bytes, 12u);
+  EXPECT_EQ(world.recv(more, 0, 8).bytes, 12u);
+  send.wait();
+  {
+    std::optional<Comm> part = world.split(0);
+    ASSERT_TRUE(part);
+    EXPECT_EQ(part->size(), 1);
+    EXPECT_FALSE(world.split(TUTTI_UNDEFINED));
+    Comm copy = part->dup();
+    const std::array<std::int32_t, 1> ranks = {0};
+    std::optional<Comm> listed = copy.create(ranks);
+    ASSERT_TRUE(listed);
+    listed->allreduce(got);
+    EXPECT_EQ(got, sent);
+    EXPECT_FALSE(copy.create(std::span<const std::int32_t>{}));
+  }
+  world.allreduce(got);
+  EXPECT_EQ(got, sent);
 }
 
 }  // namespace

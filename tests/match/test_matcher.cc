@@ -161,7 +161,7 @@ TEST_F(Match, ASendIsNotDoneBeforeItsBytesAreTakenFromItsMemory) {
 }
 
 TEST_F(Match, HowMuchWaitsAtTheReceiverIsASetting) {
-  std::size_t kept[2];
+  std::size_t kept[2] = {};
   for (const auto &[text, out] : {std::pair{"4K", &kept[0]}, std::pair{"64K", &kept[1]}}) {
     ranks_.clear();
     sides_.clear();

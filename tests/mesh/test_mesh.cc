@@ -258,6 +258,7 @@ class TwoNodes final : public topology::Topology {
   int numa_node_of_process() const override { return 1; }
   int numa_node_of_device(const std::string &) const override { return 0; }
   topology::PinPlan plan(topology::Pin, int, int) const override { return {}; }
+  Result<topology::PinPlan> plan_spare_core(int, int) const override { return topology::PinPlan{}; }
   bool place_memory(void *memory, std::size_t bytes, int node) const override {
     placed.push_back({memory, bytes, node});
     return true;

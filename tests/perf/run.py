@@ -35,11 +35,13 @@ def rows(done):
 def case_right():
     for ranks in (1, 2, 3):
         for words in (["allreduce"], ["allreduce", "--in-place", "-d", "int16", "-o", "prod"],
-                      ["broadcast", "-r", str(ranks - 1), "-d", "uint8"]):
+                      ["broadcast", "-r", str(ranks - 1), "-d", "uint8"], ["allreduce", "-d", "bfloat16", "-o", "avg"],
+                      ["allreduce", "-d", "double_int", "-o", "minloc"], ["allreduce", "-d", "int8", "-o", "premul_sum"],
+                      ["allreduce", "-d", "byte", "-o", "user", "--in-place"]):
             done = run(ranks, *words, "-b", "0", "-e", "256K", "-f", "16", "-n", "20")
             expect(done.returncode == 0, "right results give status 0")
             expect(all(row[10] == "0" for row in rows(done)), "no value is wrong")
-            expect([int(row[0]) for row in rows(done)][:2] in ([0, 4], [0, 2], [0, 1]), "sizes start with the empty call")
+            expect([int(row[0]) for row in rows(done)][:2] in ([0, 16], [0, 4], [0, 2], [0, 1]), "sizes start with the empty call")
             expect(done.stderr == "", "stderr is empty where it is no terminal")
 
 
@@ -111,7 +113,9 @@ def case_wrong():
 
 def case_usage():
     for words, text in ((["nothing"], "there is no collective 'nothing'"), (["broadcast", "-r", "2"], "it takes 0 to 1"),
-                        (["allreduce", "-d", "half"], "there is no type 'half'")):
+                        (["allreduce", "-d", "half"], "there is no type 'half'"),
+                        (["allreduce", "-d", "float16", "--vs", "mpi"], "MPI has no float16"),
+                        (["allreduce", "-o", "avg", "--vs", "mpi"], "MPI has no operator avg")):
         done = run(2, *words)
         expect(done.returncode == 2, "status 2")
         expect(done.stderr.count(text) == 1, "said once, by one rank")

@@ -96,8 +96,13 @@ TEST(Options, WhatDoesNotExistIsNamedWithWhatDoes) {
   EXPECT_EQ("tutti-perf: there is no collective 'reduction': it takes " + names_of(collectives()),
             complaint({"reduction"}));
   EXPECT_NE(std::string::npos, complaint({"allreduce", "-d", "half"}).find("int8, uint8"));
-  EXPECT_NE(std::string::npos, complaint({"allreduce", "-o", "avg"}).find("sum, prod, min, max"));
+  EXPECT_NE(std::string::npos, complaint({"allreduce", "-o", "mean"}).find("sum, prod, min, max"));
+  EXPECT_NE(std::string::npos, complaint({"allreduce", "-d", "bool"}).find("which takes land, lor, lxor, user"));
   EXPECT_NE(std::string::npos, complaint({"allreduce", "--vs", "nccl"}).find("mpi or limit"));
+}
+
+TEST(Options, ACollectiveThatReducesNothingTakesAnyType) {
+  for (const ElementType &type : element_types()) EXPECT_EQ(&type, options({"broadcast", "-d", type.name}).type);
 }
 
 TEST(Options, MistakesAreRefused) {

@@ -8,6 +8,8 @@
 #include <functional>
 #include <limits>
 
+#include "support/thread_ranks.h"
+#include "tutti-perf/made_operator.h"
 #include "tutti-perf/pattern.h"
 
 namespace tutti::perf {
@@ -15,61 +17,64 @@ namespace {
 
 constexpr std::size_t kCount = 10'000;  // more than two periods
 
-template <class T>
-std::vector<T> contribution(const ElementType &type, const Operator &op, int ranks, int rank, std::uint64_t salt) {
-  std::vector<T> values(kCount);
+using Bytes = std::vector<std::byte>;
+
+Bytes contribution(const ElementType &type, const Operator &op, int ranks, int rank, std::uint64_t salt) {
+  Bytes values(kCount * type.bytes);
   Pattern(Outcome::reduction, type, op, ranks, rank, 0).fill(values.data(), kCount, salt);
   return values;
 }
 
-// The plain definition, in a chosen order of ranks.
-template <class T>
-std::vector<T> reduce(const ElementType &type, const Operator &op, std::vector<int> order, std::uint64_t salt) {
-  const int ranks = static_cast<int>(order.size());
-  std::vector<T> result = contribution<T>(type, op, ranks, order[0], salt);
-  for (std::size_t i = 1; i < order.size(); ++i) {
-    const std::vector<T> next = contribution<T>(type, op, ranks, order[i], salt);
-    for (std::size_t k = 0; k < kCount; ++k) {
-      if (op.id == TUTTI_MIN) result[k] = next[k] < result[k] ? next[k] : result[k];
-      else if (op.id == TUTTI_MAX) result[k] = next[k] > result[k] ? next[k] : result[k];
-      else if constexpr (std::is_integral_v<T>) {
-        // Unsigned and at least int wide: no promotion to int, where a product could overflow.
-        using Wide = std::common_type_t<std::make_unsigned_t<T>, unsigned>;
-        using Bits = std::make_unsigned_t<T>;
-        const Wide a = static_cast<Bits>(result[k]), b = static_cast<Bits>(next[k]);
-        result[k] = static_cast<T>(op.id == TUTTI_SUM ? a + b : a * b);
-      } else {
-        result[k] = op.id == TUTTI_SUM ? result[k] + next[k] : result[k] * next[k];
+// Results of the library, whose kernels are checked with an oracle of their own (tests/reduce), for every type and
+// operator: what the two oracles say is the same.
+class Ranks : public ::testing::TestWithParam<int> {};
+
+TEST_P(Ranks, ResultsOfEveryTypeAndOperatorPass) {
+  const int size = GetParam();
+  test::ThreadRanks ranks(size);
+  ASSERT_TRUE(ranks.up()) << ranks.errors();
+  ranks.each([size](int rank, tutti_comm *comm) {
+    for (const ElementType &type : element_types())
+      for (const Operator &row : operators()) {
+        if (!takes(type, row)) continue;
+        const Result<MadeOperator> made = MadeOperator::make(row, type, rank);
+        ASSERT_TRUE(made) << made.error().text;
+        const Pattern pattern(Outcome::reduction, type, made->op(), size, rank, 0);
+        Bytes values = contribution(type, made->op(), size, rank, 7);
+        ASSERT_EQ(tutti_allreduce(TUTTI_IN_PLACE, values.data(), kCount, type.id, made->op().id, comm), TUTTI_SUCCESS)
+            << test::last_error().text;
+        ASSERT_EQ(0u, pattern.wrong(values.data(), kCount, 7)) << type.name << ' ' << row.name << ' ' << size;
+        values[kCount / 2] ^= std::byte{1};
+        ASSERT_EQ(1u, pattern.wrong(values.data(), kCount, 7)) << type.name << ' ' << row.name;
       }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Few, Ranks, ::testing::Values(1, 2, 3, 5, 11));
+
+TEST(Types, TakeTheOperatorsThatTheLibrarySaysTheyTake) {
+  test::ThreadRanks ranks(1);
+  for (const ElementType &type : element_types())
+    for (const Operator &op : operators()) {
+      if (op.made != Made::no) continue;
+      const tutti_result result = tutti_allreduce(nullptr, nullptr, 0, type.id, op.id, ranks[0].comm);
+      EXPECT_EQ(result, takes(type, op) ? TUTTI_SUCCESS : TUTTI_ERROR_OP) << type.name << ' ' << op.name;
+    }
+}
+
+// A sum in floats, for tests of wrong ones.
+template <class T>
+std::vector<T> reduce(const ElementType &type, const Operator &op, const std::vector<int> &order, std::uint64_t salt) {
+  std::vector<T> result(kCount);
+  for (const int rank : order) {
+    const Bytes next = contribution(type, op, static_cast<int>(order.size()), rank, salt);
+    for (std::size_t i = 0; i < kCount; ++i) {
+      T value;
+      std::memcpy(&value, &next[i * sizeof(T)], sizeof(T));
+      result[i] += value;
     }
   }
   return result;
-}
-
-template <class T>
-void right_in_any_order(const ElementType &type) {
-  for (const Operator &op : operators())
-    for (const std::vector<int> &order : {std::vector{0}, std::vector{0, 1}, std::vector{4, 2, 0, 1, 3}}) {
-      const Pattern pattern(Outcome::reduction, type, op, static_cast<int>(order.size()), 0, 0);
-      std::vector<T> result = reduce<T>(type, op, order, 7);
-      EXPECT_EQ(0u, pattern.wrong(result.data(), kCount, 7)) << type.name << ' ' << op.name << ' ' << order.size();
-    }
-}
-
-TEST(Pattern, ResultsOfEveryTypeAndOperatorAreExactInAnyOrder) {
-  for (const ElementType &type : element_types()) switch (type.id) {
-      case TUTTI_INT8: right_in_any_order<std::int8_t>(type); break;
-      case TUTTI_UINT8: right_in_any_order<std::uint8_t>(type); break;
-      case TUTTI_INT16: right_in_any_order<std::int16_t>(type); break;
-      case TUTTI_UINT16: right_in_any_order<std::uint16_t>(type); break;
-      case TUTTI_INT32: right_in_any_order<std::int32_t>(type); break;
-      case TUTTI_UINT32: right_in_any_order<std::uint32_t>(type); break;
-      case TUTTI_INT64: right_in_any_order<std::int64_t>(type); break;
-      case TUTTI_UINT64: right_in_any_order<std::uint64_t>(type); break;
-      case TUTTI_FLOAT: right_in_any_order<float>(type); break;
-      case TUTTI_DOUBLE: right_in_any_order<double>(type); break;
-      default: FAIL() << type.name << " has no row here";
-    }
 }
 
 class WrongFloats : public ::testing::Test {

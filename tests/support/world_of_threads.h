@@ -61,7 +61,9 @@ class Rank {
   }
   Result<> connect(const std::vector<std::byte> &announcements, control::Control *control = nullptr) {
     TUTTI_TRY(auto mesh, bringup_->connect(announcements));
-    comm::Setting setting = {.window_bytes = static_cast<std::uint32_t>(setup_.config.early_bytes)};
+    comm::Setting setting = {.window_bytes = static_cast<std::uint32_t>(setup_.config.early_bytes),
+                             .widen_bytes = static_cast<std::size_t>(setup_.config.widen_bytes),
+                             .reproducible = setup_.config.reproducible != 0};
     setting.hosts = setup_.hosts;
     TUTTI_TRY(setting.overrides, collectives::parse_overrides(setup_.config.algo));
     TUTTI_TRY(engine_, comm::Engine::create(std::move(mesh), control, comm::wait_policy(2, setup_.config)));

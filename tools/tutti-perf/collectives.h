@@ -56,6 +56,10 @@ struct Collective {
 
   // How many times `count` elements the whole vector has: bandwidths are about that.
   int blocks(int ranks) const;
+  // avg has no meaning for the first of the ranks.
+  bool takes(const Operator &op) const {
+    return op.id != TUTTI_AVG || (outcome != Outcome::prefix && outcome != Outcome::prefix_before);
+  }
 };
 
 std::span<const Collective> collectives();

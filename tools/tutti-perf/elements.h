@@ -15,21 +15,31 @@
 
 namespace tutti::perf {
 
+enum class Group { integer, floating, complex, boolean, byte, pair };
+
 struct ElementType {
   const char *name;
   tutti_type id;
   std::size_t bytes;
-  MPI_Datatype mpi;
+  Group group;
+  MPI_Datatype mpi;  // MPI_DATATYPE_NULL: MPI has none
 };
+
+// Operators that are no constants of the library: each rank makes its own (made_operator.h).
+enum class Made { no, premul_sum, user };
 
 struct Operator {
   const char *name;
-  tutti_op id;
-  MPI_Op mpi;
+  tutti_op id;  // what calls take; TUTTI_OP_NULL until it is made
+  MPI_Op mpi;   // MPI_OP_NULL: MPI has none
+  Made made = Made::no;
 };
 
 std::span<const ElementType> element_types();
 std::span<const Operator> operators();
+bool takes(const ElementType &type, const Operator &op);
+// "land, lor, lxor": what a type takes, for messages.
+std::string operators_of(const ElementType &type);
 
 // The row of that name in a table, or null.
 template <class Row>

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "tutti-perf/job.h"
+#include "tutti-perf/made_operator.h"
 #include "tutti-perf/options.h"
 #include "tutti-perf/pattern.h"
 #include "tutti-perf/probe.h"
@@ -40,6 +41,10 @@ std::optional<std::string> objection(const Job &job, const Options &options) {
   const auto blocks = static_cast<std::size_t>(options.collective->blocks(job.ranks()));
   if (options.versus_mpi && options.sizes.back() / options.type->bytes > INT32_MAX / blocks)
     return fmt::format("--vs mpi: MPI counts elements up to {}, {} bytes are more", INT32_MAX, options.sizes.back());
+  if (options.versus_mpi && options.type->mpi == MPI_DATATYPE_NULL)
+    return fmt::format("--vs mpi: MPI has no {}", options.type->name);
+  if (options.versus_mpi && options.collective->outcome == Outcome::reduction && options.op->mpi == MPI_OP_NULL)
+    return fmt::format("--vs mpi: MPI has no operator {}", options.op->name);
   return std::nullopt;
 }
 
@@ -51,7 +56,9 @@ Result<> writable(const std::string &path) {
   return {};
 }
 
-Result<std::uint64_t> run(Job &job, const Options &options, Probe *probe) {
+Result<std::uint64_t> run(Job &job, Options options, Probe *probe) {
+  TUTTI_TRY(const MadeOperator made, MadeOperator::make(*options.op, *options.type, job.rank()));
+  options.op = &made.op();
   std::optional<Report> report;
   if (job.rank() == 0) {
     TUTTI_TRY(writable(options.json));

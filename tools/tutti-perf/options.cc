@@ -92,6 +92,12 @@ std::optional<Goodbye> understand(const Typed &typed, Options &options) {
   options.op = find_row(operators(), typed.op);
   if (options.op == nullptr)
     return usage(fmt::format("there is no operator '{}': -o takes {}", typed.op, names_of(operators())));
+  if (options.collective->reduces && !takes(*options.type, *options.op))
+    return usage(fmt::format("-o {} is not defined for -d {}, which takes {}", options.op->name, options.type->name,
+                             operators_of(*options.type)));
+  if (!options.collective->takes(*options.op))
+    return usage(fmt::format("-o {} is not defined for a {}: it is a mean over all ranks", options.op->name,
+                             options.collective->name));
   if (typed.check != 0 && typed.check != 1) return usage(fmt::format("-c {}: it takes 0 or 1", typed.check));
   if (typed.iterations < 0 || typed.warm_up < 0) return usage("-n and -w take numbers from 0 up");
   for (const std::string &versus : typed.versus) {

@@ -3,83 +3,72 @@
 
 #include <algorithm>
 #include <cstring>
-#include <type_traits>
 
 #include "base/check.h"
+#include "tutti-perf/values.h"
 
 namespace tutti::perf {
 namespace {
 
 constexpr std::size_t kPeriod = 4093;  // prime, see the header; a period of 8-byte elements fits the first-level cache
 
-// A 64-bit mix (the finaliser of splitmix64): neighbouring ranks and elements get unrelated values.
-std::uint64_t mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
-// Integers take any bits: arithmetic wraps, so every order gives the same. Floating values stay where every partial
-// result is exact: sums of integers up to 8, products of which one factor is 2 and the others are 1 or -1. No value is
-// zero, so no result is -0 (sums of opposite values give +0 in any order).
-template <class T>
-T value(tutti_op op, int ranks, int rank, std::size_t element) {
-  const std::uint64_t bits = mix(mix(element) + static_cast<std::uint64_t>(rank));
-  if constexpr (std::is_integral_v<T>) {
-    // Products of odd factors never become zero, after which nothing else would be seen.
-    return static_cast<T>(op == TUTTI_PROD ? bits | 1 : bits);
-  } else {
-    const int sign = (bits & 1) != 0 ? 1 : -1;
-    if (op == TUTTI_PROD) {
-      const bool doubles = mix(element) % static_cast<std::uint64_t>(ranks) == static_cast<std::uint64_t>(rank);
-      return static_cast<T>(doubles ? 2 * sign : sign);
-    }
-    const int range = op == TUTTI_SUM ? 8 : 1'000'000;  // both exact in float
-    return static_cast<T>(sign * static_cast<int>(1 + (bits >> 1) % static_cast<std::uint64_t>(range)));
-  }
-}
-
-template <class T>
-T combine(tutti_op op, T a, T b) {
-  if (op == TUTTI_MIN) return std::min(a, b);
-  if (op == TUTTI_MAX) return std::max(a, b);
-  if constexpr (std::is_integral_v<T>) {
-    // Unsigned, where overflow is defined, and 64 bits wide, which nothing is promoted past.
-    using Bits = std::make_unsigned_t<T>;
-    const std::uint64_t x = static_cast<Bits>(a), y = static_cast<Bits>(b);
-    return static_cast<T>(op == TUTTI_SUM ? x + y : x * y);
-  } else {
-    return op == TUTTI_SUM ? a + b : a * b;
-  }
-}
-
 using Period = std::vector<std::byte>;
 
-// The period of the ranks [first, last), combined.
+// A period of what a rank puts in.
 template <class T>
-Period make(tutti_op op, int ranks, int first, int last) {
+Period make_values(const Operator &op, int ranks, int rank) {
+  Period period(kPeriod * sizeof(T));
+  for (std::size_t i = 0; i < kPeriod; ++i) put(&period[i * sizeof(T)], value<T>({op, ranks, rank, i}));
+  return period;
+}
+
+// What the ranks [first, last) put in, reduced.
+template <class T>
+Period make_results(const Operator &op, int ranks, int first, int last) {
   Period period(kPeriod * sizeof(T));
   for (std::size_t i = 0; i < kPeriod; ++i) {
-    T all = value<T>(op, ranks, first, i);
-    for (int other = first + 1; other < last; ++other) all = combine(op, all, value<T>(op, ranks, other, i));
-    std::memcpy(&period[i * sizeof(T)], &all, sizeof(T));
+    put(&period[i * sizeof(T)], expected<T>({op, ranks, first, i}, last));
   }
   return period;
 }
 
-Period make(const ElementType &type, tutti_op op, int ranks, int first, int last) {
+Period make_user_values(std::size_t bytes, const Operator &op, int ranks, int rank) {
+  Period period(kPeriod * bytes);
+  for (std::size_t i = 0; i < kPeriod; ++i) put_user_value(&period[i * bytes], bytes, {op, ranks, rank, i});
+  return period;
+}
+
+Period make_user_results(std::size_t bytes, const Operator &op, int ranks, int first, int last) {
+  Period period(kPeriod * bytes);
+  for (std::size_t i = 0; i < kPeriod; ++i) put_user_expected(&period[i * bytes], bytes, {op, ranks, first, i}, last);
+  return period;
+}
+
+// Calls body(T()) for the C++ type of a row.
+template <class Body>
+Period with(const ElementType &type, const Body &body) {
   switch (type.id) {
-    case TUTTI_INT8: return make<std::int8_t>(op, ranks, first, last);
-    case TUTTI_UINT8: return make<std::uint8_t>(op, ranks, first, last);
-    case TUTTI_INT16: return make<std::int16_t>(op, ranks, first, last);
-    case TUTTI_UINT16: return make<std::uint16_t>(op, ranks, first, last);
-    case TUTTI_INT32: return make<std::int32_t>(op, ranks, first, last);
-    case TUTTI_UINT32: return make<std::uint32_t>(op, ranks, first, last);
-    case TUTTI_INT64: return make<std::int64_t>(op, ranks, first, last);
-    case TUTTI_UINT64: return make<std::uint64_t>(op, ranks, first, last);
-    case TUTTI_FLOAT: return make<float>(op, ranks, first, last);
-    case TUTTI_DOUBLE: return make<double>(op, ranks, first, last);
+    case TUTTI_INT8: return body(std::int8_t());
+    case TUTTI_UINT8:
+    case TUTTI_BOOL:
+    case TUTTI_BYTE: return body(std::uint8_t());
+    case TUTTI_INT16: return body(std::int16_t());
+    case TUTTI_UINT16: return body(std::uint16_t());
+    case TUTTI_INT32: return body(std::int32_t());
+    case TUTTI_UINT32: return body(std::uint32_t());
+    case TUTTI_INT64: return body(std::int64_t());
+    case TUTTI_UINT64: return body(std::uint64_t());
+    case TUTTI_FLOAT: return body(float());
+    case TUTTI_DOUBLE: return body(double());
+    case TUTTI_FLOAT16: return body(Float16());
+    case TUTTI_BFLOAT16: return body(Bfloat16());
+    case TUTTI_COMPLEX_FLOAT: return body(std::complex<float>());
+    case TUTTI_COMPLEX_DOUBLE: return body(std::complex<double>());
+    case TUTTI_FLOAT_INT: return body(ValueIndex<float>());
+    case TUTTI_DOUBLE_INT: return body(ValueIndex<double>());
+    case TUTTI_LONG_INT: return body(ValueIndex<long>());
+    case TUTTI_2INT: return body(ValueIndex<int>());
+    case TUTTI_SHORT_INT: return body(ValueIndex<short>());
     default: break;
   }
   TUTTI_CHECK(false, "a type of the table has no pattern");
@@ -90,46 +79,48 @@ Period make(const ElementType &type, tutti_op op, int ranks, int first, int last
 
 Pattern::Pattern(Outcome outcome, const ElementType &type, const Operator &op, int ranks, int rank, int root)
     : bytes_(type.bytes) {
-  const auto of = [&](int first, int last) { periods_.push_back(make(type, op.id, ranks, first, last)); };
+  // What one rank put in, as it is; and what ranks put in, reduced.
+  const auto values = [&](int of) {
+    return op.made == Made::user ? make_user_values(type.bytes, op, ranks, of)
+                                 : with(type, [&]<class T>(T) { return make_values<T>(op, ranks, of); });
+  };
+  const auto results = [&](int first, int last) {
+    return op.made == Made::user ? make_user_results(type.bytes, op, ranks, first, last)
+                                 : with(type, [&]<class T>(T) { return make_results<T>(op, ranks, first, last); });
+  };
   const auto all_ranks = static_cast<std::size_t>(ranks), own = static_cast<std::size_t>(rank);
-  mine_ = make(type, op.id, ranks, rank, rank + 1);
+  mine_ = values(rank);
+  const auto one = [&](Period period, std::size_t from) {
+    periods_ = {std::move(period)};
+    blocks_ = {{0, from}};
+  };
   const auto from_each = [&](std::size_t from) {
     for (int other = 0; other < ranks; ++other) {
       blocks_.push_back({periods_.size(), from});
-      of(other, other + 1);
+      periods_.push_back(values(other));
     }
   };
   switch (outcome) {
     case Outcome::nothing: input_blocks_ = 0; break;
     case Outcome::root_reduction:
-      if (rank != root) break;
-      [[fallthrough]];
-    case Outcome::reduction:
-      of(0, ranks);
-      blocks_ = {{0, 0}};
+      if (rank == root) one(results(0, ranks), 0);
       break;
+    case Outcome::reduction: one(results(0, ranks), 0); break;
     case Outcome::reduced_block:
-      of(0, ranks);
-      blocks_ = {{0, own}};
+      one(results(0, ranks), own);
       input_blocks_ = all_ranks;
       break;
-    case Outcome::prefix:
-      of(0, rank + 1);
-      blocks_ = {{0, 0}};
-      break;
+    case Outcome::prefix: one(results(0, rank + 1), 0); break;
     case Outcome::prefix_before:
       // Rank 0 has an output that stays as it is.
-      if (rank > 0) of(0, rank);
-      if (rank > 0) blocks_ = {{0, 0}};
+      if (rank > 0) one(results(0, rank), 0);
       break;
     case Outcome::root:
-      of(root, root + 1);
-      blocks_ = {{0, 0}};
+      one(values(root), 0);
       gives_ = rank == root;
       break;
     case Outcome::root_block:
-      of(root, root + 1);
-      blocks_ = {{0, own}};
+      one(values(root), own);
       input_blocks_ = rank == root ? all_ranks : 0;
       break;
     case Outcome::root_blocks:

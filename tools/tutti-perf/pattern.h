@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What ranks put in and what must come out, computed here without any collective: values are a function of (rank,
-// element), so every rank can work out every other's. Invariant: the right result is exact in every type and does not
-// depend on the order of the operands, so it is compared bit by bit.
+// element), so every rank can work out every other's (values.h). Invariant: the right result is exact, so it is
+// compared bit by bit.
 //
 // Values repeat after a prime number of elements, which no block size of an algorithm shares: a block in the wrong
 // place shows. Each call starts the sequence elsewhere (`salt`), so a result left over from an earlier call shows too.

@@ -59,4 +59,8 @@ function(tutti_test name)
   target_link_libraries(${name} PRIVATE tutti_flags ${ARG_LINK} GTest::gtest GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+  # Ranks that wait for each other want the machine for themselves (scripts/test).
+  if("${ARG_LABELS}" MATCHES "soft|mp")
+    set_tests_properties(${name} PROPERTIES PROCESSORS 2)
+  endif()
 endfunction()

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/check.h"
 #include "collectives/form.h"
 #include "collectives/schedule.h"
 
@@ -15,6 +16,7 @@ namespace tutti::collectives {
 
 // (value mod modulus) in [0, modulus), also for negative values.
 inline std::int32_t wrap(std::int64_t value, std::int32_t modulus) {
+  TUTTI_CHECK(modulus > 0, "wrapped by {}", modulus);
   const std::int64_t rest = value % modulus;
   return static_cast<std::int32_t>(rest < 0 ? rest + modulus : rest);
 }

@@ -4,6 +4,7 @@
 // reads two operands where memcpy reads one, reaches at most 2/3 of memcpy where memory is the limit.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -20,7 +21,7 @@ const std::vector<std::int64_t> kBytes = {8, 64, 1 << 10, 16 << 10, 256 << 10, 4
 void copy(benchmark::State &state) {
   const auto bytes = static_cast<std::size_t>(state.range(0));
   std::vector<char> from(bytes, 1), to(bytes, 2);
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     std::memcpy(to.data(), from.data(), bytes);
     benchmark::ClobberMemory();
   }
@@ -30,11 +31,11 @@ void copy(benchmark::State &state) {
 // As the executor uses it most: what arrived is reduced onto what is here.
 void reduce(benchmark::State &state, Type type, Op op) {
   const auto bytes = static_cast<std::size_t>(state.range(0));
-  const std::size_t count = bytes / type_bytes(static_cast<std::int32_t>(type));
+  const std::size_t count = bytes / std::max<std::size_t>(1, type_bytes(static_cast<std::int32_t>(type)));
   // Zeros: no result leaves the range where arithmetic has one speed.
   std::vector<char> received(bytes, 0), result(bytes, 0);
   const Kernel run = kernel(type, op);
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     run(result.data(), received.data(), result.data(), count);
     benchmark::ClobberMemory();
   }

@@ -281,6 +281,10 @@ Sample sample(const Algorithm &algorithm, Parameters parameters, const Sizes &si
 
 Estimate estimate(const Algorithm &algorithm, const Parameters &parameters, std::uint64_t bytes,
                   std::uint32_t element_bytes, const Machine &machine, const Limits &limits) {
+  constexpr std::int32_t kMostByHost = 10'000;  // some seconds
+  if (algorithm.by_host && parameters.ranks > kMostByHost)
+    return {.refusal =
+                fmt::format("each rank's schedule takes a look at where all ranks are: up to {} ranks", kMostByHost)};
   Parameters of_rank = parameters;
   of_rank.rank = 0;
   const Schedule first = algorithm.build(of_rank);

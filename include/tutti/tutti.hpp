@@ -7,6 +7,8 @@
 //   world.allreduce(gradient);              // in place, sum
 //   world.allreduce(in, out, tutti::Op::max);
 //   world.broadcast(weights, 0);
+//   tutti::Request sum = world.iallreduce(gradient);  // started; sum.wait() ends it
+//   std::optional<tutti::Comm> row = world.split(world.rank() / 4);
 //
 //   world.allreduce(quaternions, tutti::make_op<Quaternion>(std::multiplies<>(), tutti::Commutes::no));
 //
@@ -22,6 +24,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <ranges>
 #include <span>
 #include <stdexcept>
@@ -30,128 +33,15 @@
 #include <utility>
 
 #include "tutti/elements.hpp"
+#include "tutti/error.hpp"
+#include "tutti/operators.hpp"
+#include "tutti/request.hpp"
 #include "tutti/tutti.h"
 
 namespace tutti {
 // Part of the names that the linker sees, so that programs built against different versions of this header, and the
 // library's own types of the same names, never mix.
 inline namespace v0 {
-
-class Error : public std::runtime_error {
- public:
-  explicit Error(const tutti_error &error) : std::runtime_error(error.text), error_(error) {}
-
-  tutti_result code() const noexcept { return error_.result; }
-  int peer() const noexcept { return error_.peer; }  // rank concerned, or -1
-  const tutti_error &details() const noexcept { return error_; }
-
- private:
-  tutti_error error_;
-};
-
-namespace detail {
-
-[[noreturn]] inline void raise(tutti_result result) {
-  tutti_error error = {};
-  error.size = sizeof(error);
-  error.peer = error.wc_status = -1;
-  if (tutti_last_error(&error) != TUTTI_SUCCESS || error.result != result || error.text[0] == '\0') {
-    const std::string name = tutti_result_name(result);
-    error.result = result;
-    error.text[name.copy(error.text, sizeof(error.text) - 1)] = '\0';
-  }
-  throw Error(error);
-}
-
-[[noreturn]] inline void raise(tutti_result result, const std::string &text) {
-  tutti_error error = {};
-  error.size = sizeof(error);
-  error.result = result;
-  error.peer = error.wc_status = -1;
-  error.text[text.copy(error.text, sizeof(error.text) - 1)] = '\0';
-  throw Error(error);
-}
-
-inline void check(tutti_result result) {
-  if (result != TUTTI_SUCCESS) [[unlikely]]
-    raise(result);
-}
-
-}  // namespace detail
-
-// An operator that this program made. Move-only; frees it. Calls under way are not disturbed.
-class MadeOp {
- public:
-  MadeOp(MadeOp &&other) noexcept
-      : op_(std::exchange(other.op_, tutti_op{TUTTI_OP_NULL})), function_(std::move(other.function_)) {}
-  MadeOp &operator=(MadeOp &&other) noexcept {
-    std::swap(op_, other.op_);
-    function_.swap(other.function_);
-    return *this;
-  }
-  MadeOp(const MadeOp &) = delete;
-  MadeOp &operator=(const MadeOp &) = delete;
-  ~MadeOp() {
-    if (op_ != TUTTI_OP_NULL) static_cast<void>(tutti_op_free(&op_));
-  }
-  tutti_op c() const noexcept { return op_; }
-
- protected:
-  MadeOp() = default;
-  tutti_op op_ = TUTTI_OP_NULL;
-  std::shared_ptr<void> function_;  // what the library calls
-};
-
-// The sum of elements that each rank multiplied by its own factor first.
-template <class T>
-requires(type_of<T> >= 0) class PremulSum : public MadeOp {
- public:
-  explicit PremulSum(const T &factor) { detail::check(tutti_op_create_premul_sum(&factor, type_of<T>, &op_)); }
-};
-
-// A function of two elements of T as an operator.
-template <class T>
-class UserOp : public MadeOp {
- public:
-  static_assert(std::is_trivially_copyable_v<T>, "elements travel as bytes");
-  template <class Function>
-  UserOp(Function function, bool commutative) {
-    function_ = std::make_shared<Function>(std::move(function));
-    const tutti_op_function each = [](const void *in, void *in_out, std::size_t count, void *user) {
-      const T *left = static_cast<const T *>(in);
-      T *right = static_cast<T *>(in_out);
-      Function &combine = *static_cast<Function *>(user);
-      for (std::size_t i = 0; i < count; ++i) right[i] = combine(left[i], right[i]);
-    };
-    detail::check(tutti_op_create(each, commutative ? 1 : 0, sizeof(T), function_.get(), &op_));
-  }
-};
-
-enum class Commutes : bool { no, yes };
-
-// combine(a, b), where a comes from lower ranks; it has to be associative, and must not throw.
-template <class T, class Function>
-requires std::is_invocable_r_v<T, Function &, const T &, const T &>
-[[nodiscard]] UserOp<T> make_op(Function combine, Commutes commutes) {
-  return UserOp<T>(std::move(combine), commutes == Commutes::yes);
-}
-
-// An operator on elements of T, as calls take it: a built-in one, where T is a type of Tutti's, or one that this
-// program made.
-template <class T>
-class OpOn {
- public:
-  OpOn(Op op) noexcept requires(type_of<T> >= 0) : op_(static_cast<tutti_op>(op)) {}  // NOLINT: made to be implicit
-  template <class U>
-  OpOn(const PremulSum<U> &op) noexcept requires std::same_as<U, T> : op_(op.c()) {}  // NOLINT
-  OpOn(const UserOp<T> &op) noexcept : type_(TUTTI_OP_ELEMENT), op_(op.c()) {}        // NOLINT
-  tutti_type type() const noexcept { return type_; }
-  tutti_op c() const noexcept { return op_; }
-
- private:
-  tutti_type type_ = type_of<T>;
-  tutti_op op_;
-};
 
 namespace detail {
 
@@ -412,6 +302,130 @@ class Comm {
                                   out_counts.data(), nullptr, detail::element<In>, comm_));
   }
 
+  // Started only: as the calls above, and as tutti_iallreduce and its like. What is started is waited for by its
+  // request.
+  template <ReductionBuffer In, ReductionOutput Out>
+  requires detail::SameElements<In, Out> Request iallreduce(const In &in, Out &&out,
+                                                            detail::OpOnElements<In> op = Op::sum) {
+    detail::equal_sizes("iallreduce", std::ranges::size(in), std::ranges::size(out));
+    return start([&](tutti_request **request) {
+      return tutti_iallreduce(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in), op.type(), op.c(),
+                              comm_, request);
+    });
+  }
+  template <ReductionOutput InOut>
+  Request iallreduce(InOut &&in_out, detail::OpOnElements<InOut> op = Op::sum) {
+    return start([&](tutti_request **request) {
+      return tutti_iallreduce(TUTTI_IN_PLACE, std::ranges::data(in_out), std::ranges::size(in_out), op.type(), op.c(),
+                              comm_, request);
+    });
+  }
+  template <OutputBuffer B>
+  Request ibroadcast(B &&buffer, int root = 0) {
+    return start([&](tutti_request **request) {
+      return tutti_ibroadcast(std::ranges::data(buffer), std::ranges::size(buffer), detail::element<B>, root, comm_,
+                              request);
+    });
+  }
+  Request ibarrier() {
+    return start([&](tutti_request **request) { return tutti_ibarrier(comm_, request); });
+  }
+  template <ReductionBuffer In, ReductionOutput Out>
+  requires detail::SameElements<In, Out> Request ireduce(const In &in, Out &&out, detail::OpOnElements<In> op = Op::sum,
+                                                         int root = 0) {
+    if (rank_ == root) detail::equal_sizes("ireduce", std::ranges::size(in), std::ranges::size(out));
+    return start([&](tutti_request **request) {
+      return tutti_ireduce(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in), op.type(), op.c(),
+                           root, comm_, request);
+    });
+  }
+  template <ReductionBuffer In, ReductionOutput Out>
+  requires detail::SameElements<In, Out> Request ireduce_scatter(const In &in, Out &&out,
+                                                                 detail::OpOnElements<In> op = Op::sum) {
+    detail::equal_sizes("ireduce_scatter", std::ranges::size(in), std::ranges::size(out) * ranks());
+    return start([&](tutti_request **request) {
+      return tutti_ireduce_scatter_block(std::ranges::data(in), std::ranges::data(out), std::ranges::size(out),
+                                         op.type(), op.c(), comm_, request);
+    });
+  }
+  template <Buffer In, OutputBuffer Out>
+  requires detail::SameElements<In, Out> Request iallgather(const In &in, Out &&out) {
+    detail::equal_sizes("iallgather", std::ranges::size(in) * ranks(), std::ranges::size(out));
+    return start([&](tutti_request **request) {
+      return tutti_iallgather(std::ranges::data(in), std::ranges::data(out), std::ranges::size(in), detail::element<In>,
+                              comm_, request);
+    });
+  }
+  template <Buffer In, OutputBuffer Out>
+  requires detail::SameElements<In, Out> Request ialltoall(const In &in, Out &&out) {
+    detail::equal_sizes("ialltoall", std::ranges::size(in), std::ranges::size(out));
+    const std::size_t count = std::ranges::size(in) / ranks();
+    detail::equal_sizes("ialltoall", std::ranges::size(in), count * ranks());
+    return start([&](tutti_request **request) {
+      return tutti_ialltoall(std::ranges::data(in), std::ranges::data(out), count, detail::element<In>, comm_, request);
+    });
+  }
+  // Any other collective, or with an algorithm of its own, by its struct: once, started, and to be started again.
+  void run(const tutti_call &call) { detail::check(tutti_run_call(&call, comm_)); }
+  Request start(const tutti_call &call) {
+    return start([&](tutti_request **request) { return tutti_start_call(&call, comm_, request); });
+  }
+  Persistent init(const tutti_call &call) {
+    Persistent made;
+    detail::check(tutti_call_init(&call, comm_, &made.request_));
+    return made;
+  }
+
+  // Point-to-point, as in tutti.h: tags are 0 or more.
+  template <Buffer B>
+  void send(const B &data, int to, int tag = 0) {
+    detail::check(
+        tutti_send(std::ranges::data(data), std::ranges::size(data), detail::element<const B>, to, tag, comm_));
+  }
+  template <OutputBuffer B>
+  Status recv(B &&buffer, int from = TUTTI_ANY_SOURCE, int tag = TUTTI_ANY_TAG) {
+    tutti_status status = {};
+    detail::check(tutti_recv(std::ranges::data(buffer), std::ranges::size(buffer), detail::element<B>, from, tag, comm_,
+                             &status));
+    return {status.source, status.tag, static_cast<std::size_t>(status.bytes)};
+  }
+  template <Buffer B>
+  Request isend(const B &data, int to, int tag = 0) {
+    return start([&](tutti_request **request) {
+      return tutti_isend(std::ranges::data(data), std::ranges::size(data), detail::element<const B>, to, tag, comm_,
+                         request);
+    });
+  }
+  template <OutputBuffer B>
+  Request irecv(B &&buffer, int from = TUTTI_ANY_SOURCE, int tag = TUTTI_ANY_TAG) {
+    return start([&](tutti_request **request) {
+      return tutti_irecv(std::ranges::data(buffer), std::ranges::size(buffer), detail::element<B>, from, tag, comm_,
+                         request);
+    });
+  }
+  Status probe(int from = TUTTI_ANY_SOURCE, int tag = TUTTI_ANY_TAG) {
+    tutti_status status = {};
+    detail::check(tutti_probe(from, tag, comm_, &status));
+    return {status.source, status.tag, static_cast<std::size_t>(status.bytes)};
+  }
+
+  // Communicators of some of these ranks: collective, as in tutti.h. None where this rank is not in it.
+  std::optional<Comm> split(int colour, int key = 0) {
+    tutti_comm *made = nullptr;
+    detail::check(tutti_comm_split(comm_, colour, key, &made));
+    return optional(made);
+  }
+  std::optional<Comm> create(std::span<const std::int32_t> ranks) {
+    tutti_comm *made = nullptr;
+    detail::check(tutti_comm_create(comm_, ranks.size(), ranks.data(), &made));
+    return optional(made);
+  }
+  Comm dup() {
+    tutti_comm *made = nullptr;
+    detail::check(tutti_comm_dup(comm_, &made));
+    return Comm(made);
+  }
+
   template <class T>
   [[nodiscard]] Memory<T> alloc(std::size_t count) {
     return Memory<T>(comm_, count);
@@ -428,6 +442,16 @@ class Comm {
  private:
   std::size_t ranks() const noexcept { return static_cast<std::size_t>(size_); }
   std::size_t own() const noexcept { return static_cast<std::size_t>(rank_); }
+  static std::optional<Comm> optional(tutti_comm *made) {
+    if (made == nullptr) return std::nullopt;
+    return Comm(made);
+  }
+  template <class Call>
+  Request start(const Call &call) {
+    Request started(comm_);
+    detail::check(call(&started.request_));
+    return started;
+  }
   explicit Comm(tutti_comm *comm) : comm_(comm) {
     detail::check(tutti_comm_rank(comm, &rank_));
     detail::check(tutti_comm_size(comm, &size_));

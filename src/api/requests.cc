@@ -8,6 +8,7 @@
 #include "api/request.h"
 #include "api/structs.h"
 #include "api/waiting.h"
+#include "base/check.h"
 #include "collectives/form.h"
 
 namespace tutti::api {
@@ -86,6 +87,7 @@ Result<> conclude_done(const Listed &active, tutti_request **handles, std::size_
   for (std::size_t i = 0; i < active.requests.size(); ++i) {
     if (!done(*active.requests[i])) continue;
     const std::size_t place = active.places[i], to = (*number)++;
+    TUTTI_CHECK(indices != nullptr);  // whoever has requests has given indices
     indices[to] = static_cast<std::int32_t>(place);
     Result<> ended = conclude(*active.requests[i], &handles[place], statuses == nullptr ? nullptr : &statuses[to]);
     if (!ended && first) first = std::move(ended);

@@ -161,7 +161,7 @@ Result<> Engine::run(Communicator &communicator, const Call &call, Lock &lock) {
     wait_for(
         condition, [operation] { return std::max(1u, operation->execution.open_steps()); }, lock);
   }
-  const Result<> ended = communicator.finish(*operation);
+  Result<> ended = communicator.finish(*operation);
   if (mesh_->owes_acknowledgement()) [[unlikely]]
     settle(lock);
   return ended;

@@ -95,14 +95,14 @@ Call reduce_of(std::size_t count, int root, tutti_op op = TUTTI_SUM) {
   return any_of(
       [=](auto *in, auto *out, tutti_comm *comm) { return tutti_reduce(in, out, count, TUTTI_INT32, op, root, comm); });
 }
-Call allgatherv_of(std::vector<std::size_t> counts) {
+Call allgatherv_of(const std::vector<std::size_t> &counts) {
   return any_of([=](auto *in, auto *out, tutti_comm *comm) {
     std::int32_t rank = 0;
     tutti_comm_rank(comm, &rank);
     return tutti_allgatherv(in, counts[static_cast<std::size_t>(rank)], out, counts.data(), nullptr, TUTTI_INT32, comm);
   });
 }
-Call reduce_scatter_of(std::vector<std::size_t> counts) {
+Call reduce_scatter_of(const std::vector<std::size_t> &counts) {
   return any_of([=](auto *in, auto *out, tutti_comm *comm) {
     return tutti_reduce_scatter(in, out, counts.data(), TUTTI_INT32, TUTTI_SUM, comm);
   });

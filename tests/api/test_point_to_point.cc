@@ -220,19 +220,20 @@ TEST(PointToPoint, MistakesAreErrors) {
   });
 }
 
-TEST(PointToPoint, AReceiveThatNobodyServesTimesOut) {
-  with_ranks(2,
-             [](int rank, tutti_comm *comm) {
-               std::int32_t value = 0;
-               if (rank == 0) {
-                 expect_error(tutti_recv(&value, 1, TUTTI_INT32, 1, 5, comm, nullptr), TUTTI_ERROR_TIMEOUT,
-                              {"receive with tag 5 from rank 1 has waited", "TUTTI_TIMEOUT"});
-               } else {
-                 expect_error(tutti_probe(TUTTI_ANY_SOURCE, TUTTI_ANY_TAG, comm, nullptr), TUTTI_ERROR_TIMEOUT,
-                              {"has waited"});
-               }
-             },
-             {{"TUTTI_TIMEOUT", "1"}, {"TUTTI_P2P_WINDOW", "8K"}});
+TEST(PointToPoint, WhatNobodyServesTimesOut) {
+  for (const bool probes : {false, true})
+    with_ranks(2,
+               [probes](int rank, tutti_comm *comm) {
+                 if (rank != 0) return;
+                 std::int32_t value = 0;
+                 if (probes)
+                   expect_error(tutti_probe(TUTTI_ANY_SOURCE, TUTTI_ANY_TAG, comm, nullptr), TUTTI_ERROR_TIMEOUT,
+                                {"probe for a receive with any tag from any rank has waited", "TUTTI_TIMEOUT"});
+                 else
+                   expect_error(tutti_recv(&value, 1, TUTTI_INT32, 1, 5, comm, nullptr), TUTTI_ERROR_TIMEOUT,
+                                {"receive with tag 5 from rank 1 has waited", "TUTTI_TIMEOUT"});
+               },
+               {{"TUTTI_TIMEOUT", "1"}, {"TUTTI_P2P_WINDOW", "8K"}});
 }
 
 }  // namespace

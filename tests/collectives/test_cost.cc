@@ -51,7 +51,7 @@ TEST(Cost, NothingIsFasterThanTheBound) {
       // Equal blocks are of whole elements: as many bytes as the ranks share alike.
       const double whole = algorithm.build(parameters).partition == Partition::even
                                ? double(bytes)
-                               : double(bytes / parameters.ranks * parameters.ranks);
+                               : double(bytes - bytes % parameters.ranks);
       ASSERT_GE(estimate.seconds * (1 + 1e-9), cost::bound(parameters, whole, kMachine).seconds());
     });
 }
@@ -143,6 +143,9 @@ TEST(Cost, WhatIsTooMuchIsSaidNotBuilt) {
   const cost::Estimate estimate =
       cost::estimate(*find_algorithm(Collective::scatter, "direct"), parameters, 400, 4, kMachine, {0, 100});
   EXPECT_NE(estimate.refusal.find("too many to build"), std::string::npos);
+  const cost::Estimate by_host =
+      cost::estimate(*find_algorithm(Collective::allreduce, "leaders"), {.ranks = 10'001}, 8, 4, kMachine);
+  EXPECT_NE(by_host.refusal.find("up to 10000 ranks"), std::string::npos);
 }
 
 }  // namespace

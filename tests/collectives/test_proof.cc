@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -43,8 +44,8 @@ std::vector<std::int32_t> roots(const Algorithm &algorithm, std::int32_t ranks) 
   // Pipelines of many blocks, which count ranks from the root.
   if (algorithm.name == "circulant" && ranks > 8) return {0, ranks / 2, ranks - 1};
   if (ranks > 64) return {0, 1, ranks / 2 - 1, ranks / 2, ranks / 2 + 1, ranks - 2, ranks - 1};
-  std::vector<std::int32_t> all;
-  for (std::int32_t root = 0; root < ranks; ++root) all.push_back(root);
+  std::vector<std::int32_t> all(static_cast<std::size_t>(ranks));
+  std::iota(all.begin(), all.end(), 0);
   return all;
 }
 

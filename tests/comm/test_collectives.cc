@@ -20,12 +20,14 @@ RankSetup with_algorithm(const std::string &algorithm) {
   return setup;
 }
 
-// ThreadSanitizer looks at every byte: the paths are the same with less of them.
+// Sanitizers look at every byte: the paths are the same with less of them.
 std::size_t largest(int ranks) {
 #if defined(__SANITIZE_THREAD__)
   return ranks > 4 ? 5000 : 100'003;
+#elif defined(__SANITIZE_ADDRESS__)
+  return 100'003;
 #else
-  return ranks > 8 ? 100'003 : 700'001;
+  return ranks > 8 ? 100'003 : 400'009;
 #endif
 }
 
@@ -35,7 +37,7 @@ std::vector<std::size_t> counts(collectives::Collective collective, int ranks) {
   const auto p = static_cast<std::size_t>(ranks);
   std::vector<std::size_t> all = {0, 1, p - 1, p, p + 1};
   const bool vector = collectives::form_of(collective).partition == collectives::Partition::even;
-  for (const std::size_t count : {1000, 5000, 100'003, 700'001})
+  for (const std::size_t count : {1000, 5000, 100'003, 400'009})
     if (count <= largest(ranks)) all.push_back(vector ? count : count / p);
   return all;
 }

@@ -13,7 +13,6 @@ namespace {
 
 using collectives::Collective;
 using comm::Call;
-using comm::Shape;
 
 class Ranks : public testing::Test {
  protected:

@@ -339,7 +339,7 @@ class Processes {
 };
 
 // 0 once exactly these deaths are known, in any order.
-int expect_in_child(Control &control, std::vector<int> expected) {
+int expect_in_child(Control &control, const std::vector<int> &expected) {
   const Deadline deadline = Deadline::after_ms(kPatienceMs);
   while (control.deaths().size() < expected.size() && !deadline.passed()) {
     pollfd event{control.event_fd(), POLLIN, 0};

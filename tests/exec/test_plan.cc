@@ -13,7 +13,6 @@ namespace {
 
 using collectives::Buffer;
 using collectives::Range;
-using collectives::Schedule;
 using collectives::Step;
 using Kind = collectives::Step::Kind;
 

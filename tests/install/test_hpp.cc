@@ -221,4 +221,86 @@ TEST(HppBootstrap, TakesTheCallersOwn) {
   EXPECT_EQ(1, world.size());
 }
 
+TEST(HppWorld, StartedOperations) {
+  Comm world = Comm::world();
+  std::vector<float> in = {1, 2}, out(2), copy(2);
+  tutti::Request sum = world.iallreduce(in, out);
+  tutti::Request all = world.iallgather(in, copy);
+  EXPECT_TRUE(sum.active());
+  sum.wait();
+  EXPECT_FALSE(sum.active());
+  while (!all.test()) continue;
+  EXPECT_EQ(out, in);
+  EXPECT_EQ(copy, in);
+  world.ibroadcast(in).wait();
+  world.iallreduce(in, tutti::Op::max).wait();
+  world.ireduce(in, out).wait();
+  world.ireduce_scatter(in, out).wait();
+  world.ialltoall(in, out).wait();
+  world.ibarrier().wait();
+  EXPECT_EQ(out, in);
+  EXPECT_THROW(static_cast<void>(world.ibroadcast(in, 3)), tutti::Error);
+  tutti_call call = TUTTI_INIT_STRUCT(tutti_call);
+  call.collective = TUTTI_ALLREDUCE;
+  call.type = TUTTI_FLOAT;
+  call.in = in.data();
+  call.out = out.data();
+  call.count = in.size();
+  tutti::Persistent again = world.init(call);
+  for (int turn = 0; turn < 3; ++turn) {
+    in[0] = static_cast<float>(turn);
+    again.start();
+    again.wait();
+    EXPECT_EQ(out, in);
+  }
+  world.run(call);
+  world.start(call).wait();
+}
+
+TEST(HppWorld, ARequestThatGoesWhileItIsActiveEndsTheTraffic) {
+  Comm world = Comm::world();
+  {
+    std::array<int, 1> nothing = {};
+    const tutti::Request receive = world.irecv(nothing, 0, 5);
+  }
+  try {
+    world.barrier();
+    FAIL() << "the world goes on";
+  } catch (const tutti::Error &error) {
+    EXPECT_EQ(error.code(), TUTTI_ERROR_ABORTED);
+  }
+}
+
+TEST(HppWorld, MessagesAndCommunicators) {
+  Comm world = Comm::world();
+  const std::vector<int> sent = {1, 2, 3};
+  std::vector<int> got(3), more(5);
+  tutti::Request receive = world.irecv(got);
+  world.send(sent, 0, 7);
+  const tutti::Status status = receive.wait();
+  EXPECT_EQ(got, sent);
+  EXPECT_EQ(status.source, 0);
+  EXPECT_EQ(status.tag, 7);
+  EXPECT_EQ(status.bytes, 12u);
+  tutti::Request send = world.isend(sent, 0, 8);
+  EXPECT_EQ(world.probe(0, 8).bytes, 12u);
+  EXPECT_EQ(world.recv(more, 0, 8).bytes, 12u);
+  send.wait();
+  {
+    std::optional<Comm> part = world.split(0);
+    ASSERT_TRUE(part);
+    EXPECT_EQ(part->size(), 1);
+    EXPECT_FALSE(world.split(TUTTI_UNDEFINED));
+    Comm copy = part->dup();
+    const std::array<std::int32_t, 1> ranks = {0};
+    std::optional<Comm> listed = copy.create(ranks);
+    ASSERT_TRUE(listed);
+    listed->allreduce(got);
+    EXPECT_EQ(got, sent);
+    EXPECT_FALSE(copy.create(std::span<const std::int32_t>{}));
+  }
+  world.allreduce(got);
+  EXPECT_EQ(got, sent);
+}
+
 }  // namespace

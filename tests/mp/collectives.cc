@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <type_traits>
 
 #include "rank.h"
@@ -49,7 +50,10 @@ class Guarded {
   T *data() { return all_.data() + 1; }
   std::size_t size() const { return all_.size() - 2; }
   bool intact() const {
-    return std::memcmp(&all_.front(), &guard_, sizeof(T)) == 0 && std::memcmp(&all_.back(), &guard_, sizeof(T)) == 0;
+    const auto same = [this](const T &guard) {  // bytes: what they mean as a number is nobody's business
+      return std::ranges::equal(std::as_bytes(std::span(&guard, 1)), std::as_bytes(std::span(&guard_, 1)));
+    };
+    return same(all_.front()) && same(all_.back());
   }
 
  private:

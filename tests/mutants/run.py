@@ -5,8 +5,9 @@
 Works on a copy of the tree, where each mutant is applied, its test built and run, and the line put back. A test that
 hangs counts as failed; a mutant that does not compile, or whose line is not there any more, is an error.
 
-usage: run.py SOURCE WORK [--all | --only NAME | --sample N]
-Without --all a sample is drawn by the commit, so that every commit tries others and a run repeats.
+usage: run.py SOURCE WORK [--all | --only NAME | --sample N | --lines]
+Without --all a sample is drawn by the commit, so that every commit tries others and a run repeats. --lines only
+looks whether the line of every mutant is where it says.
 """
 import argparse
 import hashlib
@@ -65,12 +66,19 @@ def build(tree, target):
                           capture_output=True, text=True)
 
 
+def misplaced(tree, mutant):
+    """None if the mutant's line stands once in its file, else what is wrong."""
+    path = tree / mutant.file
+    found = path.read_text().count(mutant.old) if path.exists() else 0
+    return None if found == 1 else f"'{mutant.old}' stands {found} times in {mutant.file}: mend mutants.txt"
+
+
 def try_mutant(tree, mutant):
     """None if the test fails as it must, else what is wrong."""
+    if problem := misplaced(tree, mutant):
+        return problem
     path = tree / mutant.file
     text = path.read_text()
-    if text.count(mutant.old) != 1:
-        return f"'{mutant.old}' stands {text.count(mutant.old)} times in {mutant.file}: mend mutants.txt"
     try:
         path.write_text(text.replace(mutant.old, mutant.new))
         built = build(tree, mutant.target)
@@ -93,9 +101,14 @@ def main():
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--only")
     parser.add_argument("--sample", type=int, default=3)
+    parser.add_argument("--lines", action="store_true")
     options = parser.parse_args()
     options.source, options.work = options.source.resolve(), options.work.resolve()
     mutants = read_mutants(options.source / "tests" / "mutants" / "mutants.txt")
+    if options.lines:
+        problems = [f"{m.name}: {problem}" for m in mutants if (problem := misplaced(options.source, m))]
+        print("\n".join(problems) or f"{len(mutants)} mutants are where they say")
+        sys.exit(1 if problems else 0)
     if options.only:
         mutants = [mutant for mutant in mutants if mutant.name == options.only]
         if not mutants:

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "collectives/form.h"
 
 namespace tutti::test {
@@ -57,6 +58,7 @@ softdev::Caps draw_caps(Random &random, int ranks) {
 }
 
 std::size_t draw_count(Random &random, const Config &config, int ranks, std::size_t element_bytes) {
+  TUTTI_CHECK(element_bytes != 0, "elements of no size");
   const auto near = [&](std::int64_t bytes) {
     const std::int64_t elements = bytes / static_cast<std::int64_t>(element_bytes);
     return static_cast<std::size_t>(std::max<std::int64_t>(0, elements + random.between(-2, 2)));

@@ -21,7 +21,7 @@ RankSetup with_algorithm(const std::string &algorithm) {
 }
 
 // Sanitizers look at every byte: the paths are the same with less of them.
-std::size_t largest(int ranks) {
+std::size_t largest([[maybe_unused]] int ranks) {
 #if defined(__SANITIZE_THREAD__)
   return ranks > 4 ? 5000 : 100'003;
 #elif defined(__SANITIZE_ADDRESS__)

@@ -21,11 +21,11 @@ RankSetup with_algorithm(const std::string &algorithm) {
 }
 
 // Sanitizers look at every byte: the paths are the same with less of them.
-std::size_t largest([[maybe_unused]] int ranks) {
+std::size_t largest(int ranks) {
 #if defined(__SANITIZE_THREAD__)
-  return ranks > 4 ? 5000 : 100'003;
+  return ranks > 2 ? 5000 : 100'003;
 #elif defined(__SANITIZE_ADDRESS__)
-  return 100'003;
+  return ranks > 4 ? 5000 : 100'003;
 #else
   return ranks > 8 ? 100'003 : 400'009;
 #endif

@@ -204,7 +204,12 @@ TEST(ByHost, ACommunicatorOfSomeRanksKnowsWhereTheseAre) {
   EXPECT_EQ(sent(1, 2), 0U);
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+INSTANTIATE_TEST_SUITE_P(Ranks, EveryAlgorithm,
+                         testing::Values(1, 2, 3, 5, 8));  // the same code for more takes minutes
+#else
 INSTANTIATE_TEST_SUITE_P(Ranks, EveryAlgorithm, testing::Values(1, 2, 3, 4, 5, 7, 8, 16, 32));
+#endif
 
 }  // namespace
 }  // namespace tutti::test

@@ -112,6 +112,7 @@ void Reduction::choose(const What &what) {
 }
 
 void Reduction::enter(void *travelling, const void *own, std::size_t count) const {
+  if (count == 0) return;  // buffers may be null
   if (way_ == Way::integer_mean) return integer_mean::enter(type_, travelling, own, count, ranks_);
   auto *to = static_cast<std::byte *>(travelling);
   const auto *from = static_cast<const std::byte *>(own);
@@ -131,6 +132,7 @@ void Reduction::enter(void *travelling, const void *own, std::size_t count) cons
 }
 
 void Reduction::leave(void *own, void *travelling, std::size_t count) const {
+  if (count == 0) return;
   if (way_ == Way::integer_mean) return integer_mean::leave(type_, own, travelling, count, ranks_);
   if (way_ == Way::scaled && !divides_) {
     if (own != travelling) std::memcpy(own, travelling, count * own_bytes_);

@@ -36,12 +36,12 @@ void check(tutti_comm *comm, int rank, int ranks, tutti_type type, tutti_op op, 
   // One rank's pair passes as it is, padding included.
   if (!(is_pair<T> && ranks == 1)) {
     const std::vector<T> expected = expected_of<T>(op, 0, ranks, count);
-    ASSERT_EQ(std::memcmp(out.data(), expected.data(), count * sizeof(T)), 0)
+    ASSERT_TRUE(count == 0 || std::memcmp(out.data(), expected.data(), count * sizeof(T)) == 0)
         << "type " << type << " operator " << op << " count " << count << " in place " << in_place;
   }
   const auto *beyond = reinterpret_cast<const std::uint8_t *>(&out[count]);
   ASSERT_EQ(std::count(beyond, beyond + sizeof(T), 0x5A), std::ptrdiff_t(sizeof(T))) << "wrote beyond the result";
-  ASSERT_EQ(std::memcmp(in.data(), before.data(), count * sizeof(T)), 0) << "wrote to the input";
+  ASSERT_TRUE(in.empty() || std::memcmp(in.data(), before.data(), count * sizeof(T)) == 0) << "wrote to the input";
 }
 
 class EveryTypeAndOperator : public testing::TestWithParam<int> {};

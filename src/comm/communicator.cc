@@ -116,8 +116,22 @@ Result<> Communicator::prepare(const Call &call) {
   last_shape_ = call.shape;
   last_signature_ =
       signature(call.shape, last_entry_->choice.algorithm->name, last_entry_->choice.radix) ^ identity_.generation;
-  last_pairwise_ = collectives::form_of(call.shape.collective).pairs_only;
+  ++prepared_;
   return {};
+}
+
+// What an operation needs for calls of the last shape, and keeps until it serves another.
+void Communicator::prepare(Operation &operation) const {
+  operation.prepared = prepared_;
+  operation.shape = last_shape_;
+  operation.signature = last_signature_;
+  operation.converts = last_conversion_.needed();
+  exec::Binding &binding = operation.execution.binding();
+  binding.count = last_shape_.count;
+  binding.element_bytes = last_conversion_.element_bytes();
+  binding.kernel = last_conversion_.kernel();
+  binding.stream = {.communicator = identity_.id, .call = 0, .signature = last_signature_};
+  binding.pairwise = collectives::form_of(last_shape_.collective).pairs_only;
 }
 
 // The operation's own conversion: others may be under way, and the next call may be of another shape.
@@ -134,28 +148,23 @@ Result<Operation *> Communicator::start(const Call &call) {
     return tl::unexpected<Error>(*failure_);
   if (last_entry_ == nullptr || !(call.shape == last_shape_)) TUTTI_TRY(prepare(call));
   Operation &operation = take(*last_entry_);
-  operation.shape = last_shape_;
-  operation.call = next_call_++;
-  operation.signature = last_signature_;
+  exec::Binding &binding = operation.execution.binding();
+  if (operation.prepared != prepared_) [[unlikely]]
+    prepare(operation);
+  operation.call = binding.stream.call = next_call_++;
   operation.done = false;
   enlist(operation);
   // Of a barrier callers have nothing to give.
   const bool barrier = call.shape.collective == collectives::Collective::barrier && call.output == nullptr;
-  exec::Binding binding = {
-      .input = barrier ? reinterpret_cast<const std::byte *>(&operation.tokens[0])
-                       : static_cast<const std::byte *>(call.input),
-      .output = barrier ? reinterpret_cast<std::byte *>(&operation.tokens[1]) : static_cast<std::byte *>(call.output),
-      .count = call.shape.count,
-      .element_bytes = last_conversion_.element_bytes(),
-      .kernel = last_conversion_.kernel(),
-      .stream = {.communicator = identity_.id, .call = operation.call, .signature = last_signature_},
-      .input_list = call.input_list,
-      .output_list = call.output_list,
-      .pairwise = last_pairwise_};
-  operation.converts = last_conversion_.needed();
+  binding.input =
+      barrier ? reinterpret_cast<const std::byte *>(&operation.tokens[0]) : static_cast<const std::byte *>(call.input);
+  binding.output =
+      barrier ? reinterpret_cast<std::byte *>(&operation.tokens[1]) : static_cast<std::byte *>(call.output);
+  binding.input_list = call.input_list;
+  binding.output_list = call.output_list;
   if (last_conversion_.of_one_call()) [[unlikely]]
     convert(operation, call, binding);
-  operation.execution.start(binding, operation.call == oldest_);
+  operation.execution.start(operation.call == oldest_);
   inbox_.take(operation.call, [&](const exec::Arrival &arrival) {
     if (!failure_ && !operation.execution.expects(arrival.record.peer, arrival.record.stream.signature))
       mismatch(arrival.record.peer, operation.call);

@@ -126,6 +126,7 @@ class Communicator {
   match::Matcher &matcher();
   Result<Entry *> entry_for(const Shape &shape);
   Result<> prepare(const Call &call);
+  void prepare(Operation &operation) const;
   void convert(Operation &operation, const Call &call, exec::Binding &binding);
   Operation &take(Entry &entry);
   Operation *find(std::uint32_t call) const {
@@ -163,7 +164,7 @@ class Communicator {
   Entry *last_entry_ = nullptr;
   std::uint32_t last_signature_ = 0;
   Conversion last_conversion_;
-  bool last_pairwise_ = false;
+  std::uint64_t prepared_ = 0;  // how many shapes there were
 
   // By call number, modulo the size, which is a power of two and more than the distance from the oldest to the next.
   std::vector<Operation *> running_;

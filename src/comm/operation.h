@@ -24,6 +24,7 @@ struct Operation {
 
   Entry &entry;
   exec::Execution execution;
+  std::uint64_t prepared = 0;  // for which of the communicator's shapes; 0: none
   Shape shape;
   std::uint32_t call = 0;
   std::uint32_t signature = 0;

@@ -146,10 +146,9 @@ TUTTI_HOT bool Execution::send_at_once(std::uint32_t step) {
   return true;
 }
 
-void Execution::start(const Binding &binding, bool oldest) {
-  binding_ = binding;
+void Execution::start(bool oldest) {
   oldest_ = oldest;
-  if (binding.count != measured_count_ || binding.element_bytes != measured_element_bytes_ ||
+  if (binding_.count != measured_count_ || binding_.element_bytes != measured_element_bytes_ ||
       plan_.partition() == Partition::listed)
     measure_steps();
   for (Peer &peer : peers_) {

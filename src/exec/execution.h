@@ -56,8 +56,11 @@ class Execution {
   Execution(const Execution &) = delete;
   Execution &operator=(const Execution &) = delete;
 
+  // What the next run works on, to be filled in before start(). It stays: a run like the last one needs only what
+  // differs.
+  Binding &binding() { return binding_; }
   // Only the oldest call that runs may use all of the windows (exec/windows.h).
-  void start(const Binding &binding, bool oldest = true);
+  void start(bool oldest = true);
   void become_oldest() { oldest_ = true; }
   // A record of this stream. Takes it over: it is released, or its memory freed, when consumed.
   void arrive(const Arrival &arrival);

@@ -37,12 +37,13 @@ struct Player {
 
   mesh::Mesh &mesh() const { return rank->engine().mesh(); }
   void start(std::size_t count) {
-    execution->start({.input = reinterpret_cast<const std::byte *>(buffer.data()),
-                      .output = reinterpret_cast<std::byte *>(buffer.data()),
-                      .count = count,
-                      .element_bytes = 8,
-                      .kernel = reduce::kernel(reduce::Type::uint64, reduce::Op::sum),
-                      .stream = kStream});
+    execution->binding() = {.input = reinterpret_cast<const std::byte *>(buffer.data()),
+                            .output = reinterpret_cast<std::byte *>(buffer.data()),
+                            .count = count,
+                            .element_bytes = 8,
+                            .kernel = reduce::kernel(reduce::Type::uint64, reduce::Op::sum),
+                            .stream = kStream};
+    execution->start();
   }
   void take(const mesh::Record &record) {
     if (record.kind != link::Kind::window) return execution->arrive({.record = record});

@@ -28,7 +28,7 @@ Schedule build(const Parameters &parameters) {
 Algorithm broadcast_circulant() {
   return {.collective = Collective::broadcast,
           .name = "circulant",
-          .summary = "n-1 + ceil(log2 p) rounds of m/n, n blocks given as radix; wins for large vectors, many ranks",
+          .summary = "n-1 + ceil(log2 p) rounds of m/n; wins for large vectors, many ranks",
           .source = "Traff, round-optimal n-block broadcast schedules, arXiv 2312.11236 and 2407.18004",
           .keeps_rank_order = true,
           .radices = {2, 16, 64},
@@ -36,7 +36,8 @@ Algorithm broadcast_circulant() {
           .build = build,
           .volume_blocks = [](const Parameters &parameters) -> std::uint64_t {
             return one_from_each_other(parameters) * std::uint64_t(parameters.radix);
-          }};
+          },
+          .radix_name = "blocks"};
 }
 
 }  // namespace tutti::collectives

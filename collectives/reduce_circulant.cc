@@ -39,7 +39,7 @@ Schedule build(const Parameters &parameters) {
 Algorithm reduce_circulant() {
   return {.collective = Collective::reduce,
           .name = "circulant",
-          .summary = "n-1 + ceil(log2 p) rounds of m/n, n blocks given as radix; wins for large vectors, many ranks",
+          .summary = "n-1 + ceil(log2 p) rounds of m/n; wins for large vectors, many ranks",
           .source = "as broadcast circulant, reversed",
           .keeps_rank_order = false,
           .radices = {2, 16, 64},
@@ -47,7 +47,8 @@ Algorithm reduce_circulant() {
           .build = build,
           .volume_blocks = [](const Parameters &parameters) -> std::uint64_t {
             return one_from_each_other(parameters) * std::uint64_t(parameters.radix);
-          }};
+          },
+          .radix_name = "blocks"};
 }
 
 }  // namespace tutti::collectives

@@ -296,7 +296,8 @@ typedef struct {
   const void *in;
   void *out;
   size_t count;
-  const char *algorithm; /* by name, as TUTTI_ALGO has it; the same on all ranks; null: by TUTTI_ALGO, or the table */
+  const char *algorithm; /* as TUTTI_ALGO has it ("ring", "circulant:skips=1-2-5"); the same on all ranks; null: by
+                            TUTTI_ALGO, or the table */
   const size_t *in_counts, *in_displs, *out_counts, *out_displs;
 } tutti_call;
 

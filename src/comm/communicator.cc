@@ -59,8 +59,8 @@ Result<Entry *> Communicator::entry_for(const Shape &shape) {
   const std::int32_t root = collectives::form_of(shape.collective).rooted ? shape.root : 0;
   const bool in_place = last_conversion_.runs_in_place();
   for (const std::unique_ptr<Entry> &entry : entries_)
-    if (entry->choice.algorithm == choice.algorithm && entry->choice.radix == choice.radix && entry->root == root &&
-        entry->in_place == in_place)
+    if (entry->choice.algorithm == choice.algorithm && entry->choice.radix == choice.radix &&
+        std::ranges::equal(entry->choice.skips, choice.skips) && entry->root == root && entry->in_place == in_place)
       return entry.get();
   const collectives::Parameters parameters = {.collective = shape.collective,
                                               .ranks = ranks(),
@@ -68,7 +68,8 @@ Result<Entry *> Communicator::entry_for(const Shape &shape) {
                                               .root = root,
                                               .in_place = in_place,
                                               .radix = choice.radix,
-                                              .hosts = hosts_};
+                                              .hosts = hosts_,
+                                              .skips = choice.skips};
   auto entry = std::make_unique<Entry>(Entry{choice, root, in_place, nullptr, {}, {}});
   entry->plan = std::make_unique<exec::Plan>(exec::Plan::compile(choice.algorithm->build(parameters), group_));
   entries_.push_back(std::move(entry));
@@ -114,8 +115,7 @@ Result<> Communicator::prepare(const Call &call) {
   last_conversion_.choose(call, rank(), ranks(), setting_.widen_bytes);
   TUTTI_TRY(last_entry_, entry_for(call.shape));
   last_shape_ = call.shape;
-  last_signature_ =
-      signature(call.shape, last_entry_->choice.algorithm->name, last_entry_->choice.radix) ^ identity_.generation;
+  last_signature_ = signature(call.shape, last_entry_->choice) ^ identity_.generation;
   ++prepared_;
   return {};
 }

@@ -180,6 +180,7 @@ std::uint64_t Execution::limit_of(const PlanStep &plan_step, std::uint32_t step)
   for (const Edge &edge : plan_.edges(plan_step)) {
     const Run &before = runs_[edge.step];
     if (before.released == before.total) continue;
+    if (edge.whole) return 0;
     const std::uint64_t earlier = edge.earlier_target ? before.target_offset : before.source_offset;
     const std::uint64_t later = edge.later_target ? run.target_offset : run.source_offset;
     // Both positions are offsets in one buffer; what the earlier step has not released yet is off limits.

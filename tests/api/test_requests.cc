@@ -286,6 +286,13 @@ TEST(Requests, ACallNamesItsAlgorithm) {
     call.algorithm = "ring";
     EXPECT_OK(tutti_run_call(&call, comm));
     EXPECT_EQ(buffer, Ints(9, 3));
+    call.algorithm = "circulant:skips=1-2";
+    EXPECT_OK(tutti_run_call(&call, comm));
+    EXPECT_EQ(buffer, Ints(9, 9));
+    call.algorithm = "circulant:skips=1-3";
+    expect_error(tutti_run_call(&call, comm), TUTTI_ERROR_CONFIG, {"skip 3 is not below the number of ranks"});
+    call.algorithm = "circulant:skips=3";
+    expect_error(tutti_run_call(&call, comm), TUTTI_ERROR_ARGUMENT, {"the first of a list of skips is 1, not 3"});
     call.algorithm = "rings";
     expect_error(tutti_run_call(&call, comm), TUTTI_ERROR_ARGUMENT, {"no algorithm 'rings'", "tutti-sched list"});
     call.algorithm = nullptr;

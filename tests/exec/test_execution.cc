@@ -123,6 +123,18 @@ TEST_F(Executions, ARankForwardsTheBeginningBeforeItHasTheEnd) {
   expect(2, [](std::size_t i) { return value(0, i); });
 }
 
+TEST_F(Executions, ASendWaitsForAllOfTheStepThatItNames) {
+  // Rank 1 sends its own only after all that rank 0 sends has come, though neither needs the other's.
+  Step answer = send(0, out(0));
+  answer.after = 0;
+  start({{send(1, out(0)), recv(1, scratch(0))}, {recv(0, scratch(0)), answer}}, 1 << 18);
+  for (int i = 0; i < 1000; ++i) players_[1].step();  // takes what rank 0's chunks allowed
+  EXPECT_GT(players_[0].mesh().statistics().chunks_sent, 0u);
+  EXPECT_EQ(players_[1].mesh().statistics().chunks_sent, 0u);
+  ASSERT_TRUE(run());
+  EXPECT_GT(players_[1].mesh().statistics().chunks_sent, 0u);
+}
+
 TEST_F(Executions, ARangeIsNotOverwrittenWhileItsSendMayStillNeedIt) {
   // Both give the other what they have, then take the other's into the same place. (No more than a window: neither can
   // consume before its own send is through.)

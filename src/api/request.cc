@@ -7,19 +7,19 @@ namespace tutti::api {
 namespace {
 
 // Guarded by the mutex, but for lookups.
-struct Table {
+struct Chunks {
   std::mutex mutex;
   RequestTable requests;
   std::array<RequestTable::Chunk *, RequestTable::kChunks> free{};  // a stack of chunks that worlds have given back
   std::size_t free_chunks = 0;
 };
-constinit Forever<Table> forever;
-Table &table() { return forever.value; }
+constinit Forever<Chunks> forever_chunks;
+Chunks &chunks() { return forever_chunks.value; }
 
 Result<RequestTable::Chunk *> take_chunk() {
-  const std::scoped_lock lock(table().mutex);
-  if (table().free_chunks != 0) return table().free[--table().free_chunks];
-  RequestTable::Chunk *chunk = table().requests.grow();
+  const std::scoped_lock lock(chunks().mutex);
+  if (chunks().free_chunks != 0) return chunks().free[--chunks().free_chunks];
+  RequestTable::Chunk *chunk = chunks().requests.grow();
   if (chunk == nullptr)
     return fail(Code::limit, "this process has {} requests, and cannot have more: wait for some", RequestTable::kMost);
   return chunk;
@@ -28,14 +28,14 @@ Result<RequestTable::Chunk *> take_chunk() {
 }  // namespace
 
 Requests::~Requests() {
-  const std::scoped_lock lock(table().mutex);
+  const std::scoped_lock lock(chunks().mutex);
   for (RequestTable::Chunk *chunk : chunks_) {
     for (Request &request : *chunk) {
       request.handle.store(0, std::memory_order_relaxed);
       request.active = Request::Active::nothing;
       request.repeated.reset();
     }
-    table().free[table().free_chunks++] = chunk;
+    chunks().free[chunks().free_chunks++] = chunk;
   }
 }
 
@@ -61,7 +61,7 @@ void Requests::give(Request &request) {
 }
 
 Request *find_request(const tutti_request *handle) {
-  return table().requests.find(reinterpret_cast<std::uintptr_t>(handle));
+  return chunks().requests.find(reinterpret_cast<std::uintptr_t>(handle));
 }
 
 }  // namespace tutti::api

@@ -116,7 +116,8 @@ TEST(TuttiRun, WhatCannotBeStartedIsAClearError) {
   EXPECT_TRUE(has(tutti_run("-n 1 --lable true").output, "unknown option --lable"));
 }
 
-// Starts tutti-run directly, waits until every rank has made ready and has written its pid to a file, and gives the pids.
+// Starts tutti-run directly, waits until every rank has made ready and has written its pid to a file, and gives the
+// pids.
 class Started {
  public:
   Started(const std::string &make_ready, const std::string &script) {

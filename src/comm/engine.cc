@@ -125,6 +125,13 @@ Result<Operation *> Engine::start(Communicator &communicator, const Call &call) 
   return communicator.start(call);
 }
 
+Result<Operation *> Engine::start(Communicator &communicator, Lane &lane, const Call &call) {
+  if (aborted()) [[unlikely]]
+    look_around(0);
+  touch(communicator);
+  return communicator.start(lane, call);
+}
+
 Result<> Engine::send(Communicator &communicator, match::SendOperation &send) {
   enter(communicator);
   return communicator.send(send);

@@ -85,6 +85,7 @@ class Engine {
   int progress(std::size_t most = kBatch);
   // Starts a call. The operation ends with communicator.finish(), once it is done.
   Result<Operation *> start(Communicator &communicator, const Call &call);
+  Result<Operation *> start(Communicator &communicator, Lane &lane, const Call &call);
   // Starts a send or a receive; it is done when it says so.
   Result<> send(Communicator &communicator, match::SendOperation &send);
   Result<> receive(Communicator &communicator, match::ReceiveOperation &receive);

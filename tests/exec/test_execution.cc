@@ -67,7 +67,7 @@ class Executions : public testing::Test {
                                                           .steps = schedules[static_cast<std::size_t>(r)],
                                                           .in_place = collectives::InPlace::same},
                                                          world_));
-      player.windows = std::make_unique<Windows>(player.mesh(), world_, 0, 0, window);
+      player.windows = std::make_unique<Windows>(player.mesh(), world_, mesh::Stream{}, window);
       player.execution = std::make_unique<Execution>(*player.plan, player.mesh(), *player.windows, *player.pool);
       player.buffer.resize(count);
       for (std::size_t i = 0; i < count; ++i) player.buffer[i] = value(r, i);
@@ -160,7 +160,7 @@ TEST_F(Executions, ASmallSendBehindALargeOneWaitsForNobody) {
     player.rank = ranks_[static_cast<std::size_t>(r)].get();
     player.plan =
         plan_of(r == 0 ? std::vector{send(1, out(0)), send(1, out(1))} : std::vector{recv(0, out(0)), recv(0, out(1))});
-    player.windows = std::make_unique<Windows>(player.mesh(), world_, 0, 0, kWindow);
+    player.windows = std::make_unique<Windows>(player.mesh(), world_, mesh::Stream{}, kWindow);
     player.execution = std::make_unique<Execution>(*player.plan, player.mesh(), *player.windows, *player.pool);
     player.buffer.assign(1025, static_cast<std::uint64_t>(r));
     players_.push_back(std::move(player));

@@ -169,7 +169,7 @@ void Communicator::launch(Operation &operation, const Call &call, bool oldest) {
   if (operation.prepared != prepared_) [[unlikely]]
     prepare(operation);
   binding.stream.call = operation.call;
-  operation.done = false;
+  operation.done = operation.overdue = false;
   // Of a barrier callers have nothing to give.
   const bool barrier = call.shape.collective == collectives::Collective::barrier && call.output == nullptr;
   binding.input =
@@ -276,7 +276,10 @@ void Communicator::take_notice(const mesh::Record &record) {
   if (record.kind == link::Kind::window && is_lane(record.stream.call))
     if (const auto lane = lanes_.find(lane_of(record.stream.call)); lane != lanes_.end())
       lane->second->windows.learn(record);
-  if (record.kind == link::Kind::failure && record.stream.signature == identity_.generation)
+  if (record.kind != link::Kind::failure || record.stream.signature != identity_.generation) return;
+  if (record.stream.call == kQuestion) take_question(record);
+  else if (record.stream.call == kAnswer) take_answer(record);
+  else
     fail({static_cast<Code>(record.stream.call),
           std::string(reinterpret_cast<const char *>(record.payload), record.bytes), record.peer});
 }
@@ -319,9 +322,7 @@ void Communicator::deliver(const mesh::Record &record) {
 
 void Communicator::mismatch(int peer, std::uint32_t call) {
   if (failure_) return;
-  const Operation *operation = is_lane(call) ? nullptr : find(call);
-  if (const auto lane = lanes_.find(lane_of(call)); is_lane(call) && lane != lanes_.end() && lane->second->active)
-    operation = lane->second->operation.get();
+  const Operation *operation = operation_of(call);
   fail_everywhere(
       {Code::mismatch,
        fmt::format("{} and {} made different calls as {} on their communicator: on {} it is {}; collective, "

@@ -120,6 +120,9 @@ class Communicator {
     return !waiting_.empty() || windows_.due() || lanes_due_ != 0 || !notices_.empty() ||
            (matcher_ != nullptr && matcher_->due());
   }
+  // Asks the ranks that owe data to operations which were under way at the last call of this, too, whether it will
+  // come. Who has ended its call without sending it made a different one.
+  void ask();
   // Whether an operation is under way.
   bool running() const {
     return oldest_ != next_call_ || active_lanes_ != 0 || (matcher_ != nullptr && !matcher_->idle());
@@ -173,6 +176,11 @@ class Communicator {
   void wait_with(Operation &operation);
   void retry_waiting();
   void take_notice(const mesh::Record &record);
+  void ask(Operation &operation);
+  void take_question(const mesh::Record &record);
+  void take_answer(const mesh::Record &record);
+  // That is under way; null: there is none.
+  Operation *operation_of(std::uint32_t call) const;
   void mismatch(int peer, std::uint32_t call);
   void flush_notices();
 

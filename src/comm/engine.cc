@@ -20,6 +20,8 @@ namespace {
 constexpr unsigned kIdlePolls = 64;
 // How long a broken link may wait for control to say that the peer died, which is the better explanation.
 constexpr std::int64_t kExplainNs = 3 * kNanosecondsPerSecond;
+// How often ranks that wait ask for what does not come. Not on the way of any call that takes less than that.
+constexpr std::int64_t kAskNs = kNanosecondsPerSecond / 4;
 // A sleeper that waits for grants looks for itself: grants are written without an event.
 constexpr int kGrantNapMs = 1;
 // Upper bound on a sleep; only a safety net, since every event has a file descriptor. At most two wake-ups a second.
@@ -280,6 +282,10 @@ void Engine::look_around(std::int64_t now) {
       for (const control::Death &death : control_->deaths())
         fail_all({Code::peer, fmt::format("rank {} is gone: {}", death.rank, death.reason), death.rank});
     }
+  }
+  if (now - asked_ns_ >= kAskNs) {
+    asked_ns_ = now;
+    for (std::size_t i = 0; i < busy_.size(); ++i) busy_[i]->ask();
   }
   std::vector<mesh::Breakage> fresh = mesh_->take_breakages();
   if (!fresh.empty()) {

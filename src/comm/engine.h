@@ -144,7 +144,8 @@ class Engine {
   std::vector<Stray> strays_;
   int stray_takers_ = 0;
   unsigned looks_ = 0;
-  bool failed_ = false;  // as a whole
+  bool failed_ = false;        // as a whole
+  std::int64_t asked_ns_ = 0;  // when communicators last asked for what is missing
   std::uint64_t seen_changes_ = 0;
   std::atomic<bool> aborted_{false};
   std::atomic<bool> serving_{true};

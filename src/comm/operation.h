@@ -30,6 +30,7 @@ struct Operation {
   std::uint32_t call = 0;
   std::uint32_t signature = 0;
   bool done = false;      // the buffers are the caller's again
+  bool overdue = false;   // it was under way when the communicator last asked for what is missing
   bool waiting = false;   // for credits, windows or acknowledgements
   bool converts = false;  // results have to be made of what it has combined
   Lane *lane = nullptr;   // of a persistent call

@@ -417,6 +417,26 @@ void Execution::cancel() {
   blocked_sends_.clear();
 }
 
+std::uint64_t Execution::due_to(int rank) const {
+  const std::int32_t slot = plan_.slot_of(rank);
+  return slot < 0 ? 0 : peers_[static_cast<std::size_t>(slot)].due;
+}
+
+std::uint64_t Execution::expected_from(int rank) const {
+  const std::int32_t slot = plan_.slot_of(rank);
+  return slot < 0 ? 0 : peers_[static_cast<std::size_t>(slot)].expected;
+}
+
+bool Execution::lacks(int rank) const {
+  const std::int32_t slot = plan_.slot_of(rank);
+  if (slot < 0) return false;
+  const Peer &peer = peers_[static_cast<std::size_t>(slot)];
+  std::uint64_t here = peer.consumed;
+  for (std::size_t i = peer.head; i < peer.pending.size(); ++i)
+    here += peer.pending[i].record.bytes - peer.pending[i].offset;
+  return here < peer.expected;
+}
+
 std::vector<int> Execution::missing() const {
   std::vector<int> ranks;
   for (std::size_t slot = 0; slot < peers_.size(); ++slot)

@@ -131,7 +131,7 @@ class Communicator {
   bool busy() const { return running() || waits_for_grant(); }
   bool listed = false;  // by the engine, among those that are busy
 
-  // Messages delivered so far: whether anything comes.
+  // Messages delivered so far, but for questions and answers: whether anything comes.
   std::uint64_t deliveries() const { return deliveries_; }
 
   const std::optional<Error> &failure() const { return failure_; }

@@ -56,6 +56,7 @@ void Communicator::ask(Operation &operation) {
 void Communicator::take_question(const mesh::Record &record) {
   const Expectation expectation = read(record);
   const std::uint32_t call = expectation.call;
+  --deliveries_;         // nothing has come for anybody: who waits in silence goes on doing so
   if (failure_) return;  // of which the other has a notice
   if (const Operation *operation = operation_of(call); operation != nullptr) {
     if (operation->signature != expectation.signature || operation->execution.due_to(record.peer) != expectation.bytes)
@@ -76,6 +77,7 @@ void Communicator::take_question(const mesh::Record &record) {
 
 void Communicator::take_answer(const mesh::Record &record) {
   const std::uint32_t call = read(record).call;
+  --deliveries_;
   if (const Operation *operation = operation_of(call); operation != nullptr && operation->execution.lacks(record.peer))
     mismatch(record.peer, call);
 }

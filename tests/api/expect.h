@@ -46,4 +46,21 @@ inline tutti_error error_of_calls(tutti_comm *comm, std::size_t count = 10) {
   return {};
 }
 
+inline tutti_request *start_sum(Ints &buffer, tutti_comm *comm) {
+  tutti_request *request = nullptr;
+  EXPECT_OK(tutti_iallreduce(TUTTI_IN_PLACE, buffer.data(), buffer.size(), TUTTI_INT32, TUTTI_SUM, comm, &request));
+  EXPECT_NE(request, nullptr);
+  return request;
+}
+
+inline tutti_call call_of(std::int32_t collective, const void *in, void *out, std::size_t count) {
+  tutti_call call = TUTTI_INIT_STRUCT(tutti_call);
+  call.collective = collective;
+  call.type = TUTTI_INT32;
+  call.in = in;
+  call.out = out;
+  call.count = count;
+  return call;
+}
+
 }  // namespace tutti::test

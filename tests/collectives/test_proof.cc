@@ -224,7 +224,7 @@ std::vector<Skips> skip_lists(std::int32_t ranks, std::mt19937 &random) {
 TEST(Circulant, HoldsForEveryListOfSkips) {
   int proofs = 0;
   std::mt19937 random(20250113);
-  for (std::int32_t ranks = 2; ranks <= 257; ++ranks) {
+  for (std::int32_t ranks = 2; ranks <= 131; ++ranks) {
     if (ranks > 64 && !is_prime(ranks) && (ranks & (ranks - 1)) != 0) continue;
     for (const Skips &skips : skip_lists(ranks, random))
       for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter_block,
@@ -240,7 +240,7 @@ TEST(Circulant, HoldsForEveryListOfSkips) {
           ++proofs;
         }
   }
-  EXPECT_GT(proofs, 5000);
+  EXPECT_GT(proofs, 4000);
 }
 
 TEST(Circulant, HalvingAsAListIsTheDefault) {

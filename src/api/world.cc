@@ -216,8 +216,10 @@ Result<> World::finalize() {
     // All ranks are here, so nobody still needs what this one would have to send.
     met = comm::part(*engine_, communicator(), held);
     if (met) engine_->mesh().check();
+  } else if (!communicator().failure()) {
+    met = fail(Code::aborted, "tutti_abort was called in this process");  // before this could begin to wait
   }
-  if (!engine_->aborted()) engine_->mesh().flush(kFlushNs);
+  if (!engine_->aborted()) engine_->flush(kFlushNs, held);
   control_->leave(Deadline::after_ms(kLeaveMs));
   return met;
 }

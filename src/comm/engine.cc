@@ -96,6 +96,8 @@ int Engine::progress(std::size_t most) {
       mesh_->release(record);  // otherwise of a communicator that is gone here
     }
   }
+  if (mesh_->troubled()) [[unlikely]]
+    recover_links(now_ns());
   if (mesh_->crowded()) [[unlikely]]
     mesh_->take_crowded([this](int rank) {
       for (Communicator *communicator : busy_) communicator->make_room(rank);
@@ -192,6 +194,24 @@ void Engine::settle(Lock &lock) {
   wait(condition, lock);
 }
 
+void Engine::flush(std::int64_t timeout_ns, Lock &lock) {
+  class Flushed final : public Condition {
+   public:
+    Flushed(Engine &engine, std::int64_t until) : engine_(engine), until_(until) {}
+    bool over() const override { return engine_.mesh_->flush() || engine_.aborted() || now_ns() >= until_; }
+    std::uint64_t arrivals() const override { return ++looks_; }  // never silent
+    std::string describe(std::int64_t) const override { return {}; }
+    void time_out(const Error &) override {}
+
+   private:
+    Engine &engine_;
+    const std::int64_t until_;
+    mutable std::uint64_t looks_ = 0;
+  };
+  Flushed condition(*this, now_ns() + timeout_ns);
+  wait(condition, lock);
+}
+
 void Engine::serve(Lock &lock) {
   class Stopped final : public Condition {
    public:
@@ -270,9 +290,13 @@ void Engine::look_around(std::int64_t now) {
     if (changes != seen_changes_) {
       seen_changes_ = changes;
       control_->drain_event();
-      for (const control::Death &death : control_->deaths())
+      for (const control::Death &death : control_->deaths()) {
+        mesh_->abandon(death.rank);
         fail_all({Code::peer, fmt::format("rank {} is gone: {}", death.rank, death.reason), death.rank});
+      }
+      for (const control::Letter &letter : control_->take_letters()) mesh_->hear(letter.from, letter.body, now_ns());
     }
+    if (mesh_->troubled()) recover_links(now);
   }
   std::vector<mesh::Breakage> fresh = mesh_->take_breakages();
   if (!fresh.empty()) {
@@ -283,6 +307,12 @@ void Engine::look_around(std::int64_t now) {
     const mesh::Breakage &first = breakages_.front();
     give_up({Code::link, first.text, first.peer, 0, first.wc_status});
   }
+}
+
+void Engine::recover_links(std::int64_t now) {
+  mesh_->recover(now);
+  for (const mesh::Letter &letter : mesh_->take_letters())
+    if (control_ != nullptr) control_->post(letter.to, letter.body);
 }
 
 // A failure of this rank's own. The others wait for messages that will not come, and most of them see nothing of it.
@@ -323,7 +353,8 @@ void Engine::sleep(const Condition &condition, Lock &lock) {
     for (const int fd : mesh_->fds()) fds.push_back({fd, POLLIN, 0});
     if (control_ != nullptr) fds.push_back({control_->event_fd(), POLLIN, 0});
     fds.push_back({wake_fd_, POLLIN, 0});
-    const int nap_ms = waits_for_grant() || !breakages_.empty() ? kGrantNapMs : kSleepMs;
+    const bool impatient = waits_for_grant() || !breakages_.empty() || mesh_->reconnecting();
+    const int nap_ms = impatient ? kGrantNapMs : kSleepMs;
     asleep_ = true;
     if (shared) lock.unlock();
     ::poll(fds.data(), fds.size(), nap_ms);

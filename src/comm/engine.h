@@ -97,6 +97,8 @@ class Engine {
   // Until the acknowledgements that this rank owes have been posted: a peer's operation may wait for them, so nobody
   // leaves the library before.
   void settle(Lock &lock);
+  // Until the fabric has delivered all that was sent, as far as peers still answer, or that time is over.
+  void flush(std::int64_t timeout_ns, Lock &lock);
   // Progress for other threads, until stop() has been called.
   void serve(Lock &lock);
   void stop_serving();
@@ -114,6 +116,7 @@ class Engine {
   // Looks at what is not on the data path: deaths, breakages, aborts. Sets the communicators' failures.
   void look_around(std::int64_t now);
   void fail_all(const Error &error);
+  void recover_links(std::int64_t now);
   void keep_stray(const mesh::Record &record);
   // Before something is started there.
   void enter(Communicator &communicator);

@@ -16,11 +16,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "link/link.h"
 #include "mesh/receive_queue.h"
+#include "mesh/reconnect.h"
 
 namespace tutti::mesh {
 
@@ -56,13 +58,14 @@ struct Breakage {
 
 struct Statistics {
   std::uint64_t messages_sent = 0, chunks_sent = 0, bytes_sent = 0, messages_received = 0, grants_written = 0,
-                send_stalls = 0;
+                send_stalls = 0, retransmitted = 0;
 };
 
 // The counts of one link, for people and tests.
 struct LinkView {
   std::int32_t peer = -1;
   bool broken = false;
+  std::uint32_t reconnects = 0, retransmitted = 0;
   std::uint16_t epoch = 0;
   std::uint32_t sent = 0, received = 0, unacknowledged = 0;
   std::array<std::uint16_t, link::kClasses> credits{};  // in hand
@@ -71,7 +74,8 @@ struct LinkView {
   link::Limits limits;     // what the credits began with
 };
 
-struct Peer;  // peer.h: what the mesh knows of one link
+struct Peer;      // peer.h: what the mesh knows of one link
+struct Retained;  // peer.h
 struct Rail;  // rail.h: one opened device with its queues
 
 class Mesh {
@@ -125,16 +129,32 @@ class Mesh {
 
   // A peer's message makes no sense to whoever it is for: the link counts as broken.
   void reject(int peer, std::string_view why);
-  // Links that broke since the last call, root causes only.
+  // Links that broke for good since the last call, root causes only.
   std::vector<Breakage> take_breakages();
+
+  // Reconnecting (reconnect.cc; link/recovery.h has the protocol). While any link is in trouble, recover() has to be
+  // called often; it never blocks, but for what the device needs to make a queue pair.
+  bool troubled() const { return !troubled_.empty(); }
+  void recover(std::int64_t now);
+  // As of the last recover(): whether a link cannot be sent over now, and who waits has to go on calling it.
+  bool reconnecting() const { return reconnecting_; }
+  // Letters to other ranks' meshes, which control carries, and from them. An empty one: that rank defers.
+  std::vector<Letter> take_letters() { return std::exchange(letters_, {}); }
+  void hear(int from, std::span<const std::byte> letter, std::int64_t now);
+  // That rank is gone: its link is of no use any more.
+  void abandon(int rank);
+  // The memory that a message of that sequence was sent from goes, acknowledged or not: its call has failed.
+  void forget(int peer, std::uint32_t sequence);
+  // The same for all that was sent from there.
+  void forget(int peer, std::span<const std::byte> memory);
 
   // Sleeping: arm(), then poll() once more, then wait for fds() to become readable, then disarm().
   Result<> arm();
   void disarm();
   const std::vector<int> &fds() const { return fds_; }
 
-  // Waits (polling) until the fabric has delivered everything sent, as far as peers still answer. For finalize.
-  void flush(std::int64_t timeout_ns);
+  // Whether the fabric has delivered everything sent, as far as peers still answer; asks it to say so. For finalize.
+  bool flush();
 
   // Aborts where an invariant of the ledger or of the credits is broken.
   void check() const;
@@ -168,16 +188,29 @@ class Mesh {
   void break_protocol(Peer &peer, const link::Header &header);
   void take_failure(Rail &rail, const ibv_wc &completion);
   void refill(Rail &rail);
-  void poll_and_drop();
   void mark_grant(Peer &peer);
   void note_crowd(Peer &peer);
   bool still_crowded(std::int32_t rank);
   void learn_grants(Peer &peer);
   void break_link(Peer &peer, int wc_status, std::string text);
+  void break_for_good(Peer &peer, int wc_status, std::string text);
+  void drop(Rail &rail, std::uint32_t buffer);
+  void post_staged(Peer &peer, const std::byte *front, const std::byte *data, const Retained &message);
+  void post_slot(Peer &peer, std::byte *slot, std::uint32_t bytes);
+  void trouble(Peer &peer, int wc_status, std::string text);
+  bool recover(Peer &peer, std::int64_t now);
+  void rebuild(Peer &peer, std::int64_t now);
+  void join(Peer &peer, std::int64_t now);
+  void replay(Peer &peer);
+  void give_up(Peer &peer);
+  void write_letter(Peer &peer, LetterKind kind);
+  void attempt_failed(Peer &peer, const Error &error, std::int64_t now);
 
   int rank_ = 0;
   std::size_t eager_bytes_ = 0, chunk_bytes_ = 0, chunk_stride_ = 0;
   link::Limits limits_;
+  verbs::QpOptions qp_options_;
+  ReconnectOptions reconnect_;
   std::size_t refill_batch_ = 1;  // spent receive buffers that are posted again together while traffic flows
   std::size_t first_rail_ = 0;    // the one that the next poll begins with
   std::vector<std::unique_ptr<Rail>> rails_;
@@ -185,6 +218,9 @@ class Mesh {
   std::vector<Peer *> grants_due_;            // peers that may have to be told their grants
   std::vector<std::int32_t> crowded_;         // ranks
   std::vector<Breakage> breakages_;
+  std::vector<std::int32_t> troubled_;  // ranks
+  std::vector<Letter> letters_;
+  bool reconnecting_ = false;
   std::vector<int> fds_;
   Statistics statistics_;
 };

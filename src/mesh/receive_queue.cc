@@ -4,7 +4,10 @@
 #include <cerrno>
 #include <map>
 
+#include "mesh/queue_pair.h"
+
 namespace tutti::mesh {
+
 Result<ReceiveQueue> ReceiveQueue::create(const MemorySource &source, std::uint32_t buffers,
                                           std::size_t payload_bytes) {
   ReceiveQueue queue;
@@ -18,7 +21,7 @@ Result<ReceiveQueue> ReceiveQueue::create(const MemorySource &source, std::uint3
   for (std::uint32_t i = 0; i < buffers; ++i) {
     queue.pieces_[i] = {reinterpret_cast<std::uint64_t>(queue.buffer(i)),
                         static_cast<std::uint32_t>(queue.stride_ - kCacheLine), queue.memory_.lkey()};
-    queue.requests_[i] = {i, nullptr, &queue.pieces_[i], 1};
+    queue.requests_[i] = {kReceiveId | i, nullptr, &queue.pieces_[i], 1};
     queue.chain(i);
   }
   if (const int error = queue.refill([](std::int32_t, link::Class) {}); error != 0)

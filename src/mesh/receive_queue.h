@@ -27,7 +27,7 @@ class ReceiveQueue {
   ibv_srq *srq() const { return srq_.get(); }
   std::byte *buffer(std::uint32_t index) const { return memory_.data() + index * stride_; }
 
-  // A completion brought this buffer; from now on `peer` has it held by us for that class.
+  // A completion brought this buffer; from now on `peer` has it held by us for that class. Peer -1: it took no credit.
   void filled(std::uint32_t index, std::int32_t peer, link::Class message_class) {
     TUTTI_DCHECK(entries_[index].state == State::posted);
     entries_[index] = {State::held, message_class, peer};
@@ -49,7 +49,7 @@ class ReceiveQueue {
     ibv_recv_wr *bad = nullptr;
     if (const int error = ibv_post_srq_recv(srq_.get(), first_spent_, &bad); error != 0) return error;
     for (const ibv_recv_wr *request = first_spent_; request != nullptr; request = request->next) {
-      Entry &entry = entries_[request->wr_id];
+      Entry &entry = entries_[static_cast<std::uint32_t>(request->wr_id)];
       entry.state = State::posted;
       if (entry.peer >= 0) granted(entry.peer, entry.message_class);
     }

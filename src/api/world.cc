@@ -126,6 +126,7 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
 
   // 3. Queue pairs, created and announced.
   mesh::BringupOptions bringup_options = mesh::bringup_options(config_);
+  bringup_options.reconnect.seed = verbs::random_psn();
   bringup_options.rank = rank_;
   bringup_options.ranks = ranks_;
   bringup_options.devices = devices_->devices();

@@ -225,7 +225,8 @@ const std::vector<Variable> &table() {
        .min = 0,
        .max = 86400,
        .same_on_all_ranks = true,
-       .help = "Seconds that a broken connection may take to be made again, while both ends answer; then it is an error. 0: "
+       .help = "Seconds that a broken connection may take to be made again, while both ends answer; then it is an "
+               "error. 0: "
                "at once."},
       {.name = "TUTTI_JOB_KEY",
        .member = &Config::job_key,

@@ -96,8 +96,6 @@ int Engine::progress(std::size_t most) {
       mesh_->release(record);  // otherwise of a communicator that is gone here
     }
   }
-  if (mesh_->troubled()) [[unlikely]]
-    recover_links(now_ns());
   if (mesh_->crowded()) [[unlikely]]
     mesh_->take_crowded([this](int rank) {
       for (Communicator *communicator : busy_) communicator->make_room(rank);
@@ -167,7 +165,7 @@ Result<> Engine::run(Communicator &communicator, const Call &call, Lock &lock) {
 }
 
 void Engine::look() {
-  if (++looks_ % kIdlePolls == 0 || aborted()) look_around(now_ns());
+  if (++looks_ % kIdlePolls == 0 || aborted() || mesh_->troubled()) look_around(now_ns());
 }
 
 void Engine::wait(Condition &condition, Lock &lock) {
@@ -253,6 +251,8 @@ void Engine::wait_for(What &condition, Most most, Lock &lock) {
     else if (yielding) sched_yield();
     else pause_cpu();
     if (shared) lock.lock();
+    if (mesh_->troubled()) [[unlikely]]
+      recover_links(now_ns());
     if (found != 0 || ++idle_polls % kIdlePolls != 0) continue;
     const std::int64_t now = now_ns();
     if (std::exchange(busy, false)) {
@@ -266,6 +266,7 @@ void Engine::wait_for(What &condition, Most most, Lock &lock) {
       arrivals = condition.arrivals();
     }
     const std::int64_t silent = now - silent_since;
+    if (silent > mesh_->probe_ns()) mesh_->probe(now);
     if (silent > policy_.tell_ns && policy_.tell_ns != 0 && !std::exchange(told, true))
       TUTTI_LOG(warn, "{}; it goes on waiting", condition.describe(silent / kNanosecondsPerSecond));
     if (silent > policy_.timeout_ns && policy_.timeout_ns != 0) [[unlikely]] {

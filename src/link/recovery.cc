@@ -7,10 +7,11 @@ namespace tutti::link {
 namespace {
 
 constexpr std::int64_t kMs = 1'000'000;
-// The first attempt is made at once: most breaks are a matter of a moment. From then on twice as long each time, so that
-// a network in trouble is not flooded, with jitter, so that all links of a failed switch do not come at once.
+// The first attempt is made at once: most breaks are a matter of a moment. From then on twice as long each time, so
+// that a network in trouble is not flooded, with jitter, so that all links of a failed switch do not come at once.
 constexpr std::int64_t kFirstBackOff = 10 * kMs, kMostBackOff = 2000 * kMs;
-// What a queue pair in error has to tell comes within microseconds from hardware, and in milliseconds from a busy kernel.
+// What a queue pair in error has to tell comes within microseconds from hardware, and in milliseconds from a busy
+// kernel.
 constexpr std::int64_t kDrain = 50 * kMs;
 // Letters go over TCP: they get lost only with its connection, and a slow answer is no loss.
 constexpr std::int64_t kResend = 500 * kMs;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// How a broken link is made again, as a state machine of one end: (event, now) -> actions. Verbs-free; the mesh feeds it
-// and does what it asks.
+// How a broken link is made again, as a state machine of one end: (event, now) -> actions. Verbs-free; the mesh feeds
+// it and does what it asks.
 //
 //   up -> draining      the queue pair broke, or the other end says that it makes a new connection
 //   draining -> offered the old queue pair is destroyed, a new one made and offered under the next epoch
@@ -89,8 +89,8 @@ class Recovery {
   bool say_ready_ = false;
   bool refused_ = false;
   bool say_refusal_ = false;
-  std::uint32_t attempts_ = 0;   // since something got through
-  std::int64_t since_ns_ = 0;    // the clock's beginning; 0: it stands
+  std::uint32_t attempts_ = 0;    // since something got through
+  std::int64_t since_ns_ = 0;     // the clock's beginning; 0: it stands
   std::int64_t earliest_ns_ = 0;  // of the next attempt
   std::int64_t latest_ns_ = 0;    // draining ends
   std::int64_t resend_ns_ = 0;    // the offer is sent again

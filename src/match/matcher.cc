@@ -421,8 +421,7 @@ void Matcher::fail(Error error) {
     for (Queue<SendOperation> *queue : {&peer.waiting, &peer.transfers, &peer.held})
       while (!queue->empty()) {
         SendOperation &send = queue->pop();
-        if (send.holds_memory)
-          mesh_.forget(peer.world_rank, {static_cast<const std::byte *>(send.data), send.wanted});
+        if (send.holds_memory) mesh_.forget(peer.world_rank, {static_cast<const std::byte *>(send.data), send.wanted});
         end(send);
       }
     while (!peer.answers.empty()) end(peer.answers.pop());

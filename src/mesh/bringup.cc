@@ -179,7 +179,9 @@ void Bringup::place_peer(Peer &peer, std::uint32_t place) const {
   peer.incoming_grants = reinterpret_cast<const link::Grants *>(rail.grants.data() + place * kCacheLine);
   peer.bounce = rail.copies_at_post ? nullptr : rail.bounce.data() + place * chunks_bytes;
   peer.link = link::Link(limits, kFirstEpoch);
-  peer.recovery = link::Recovery({.give_up_ns = options_.reconnect.give_up_ns, .seed = verbs::random_psn()}, kFirstEpoch);
+  peer.recovery = link::Recovery({.give_up_ns = options_.reconnect.give_up_ns,
+                                  .seed = options_.reconnect.seed + static_cast<std::uint64_t>(peer.rank)},
+                                 kFirstEpoch);
   peer.retained_entries.resize(limits.slots);
   peer.retained = peer.retained_entries.data();
 }

@@ -46,10 +46,6 @@ std::uint64_t Mesh::piece_bytes(std::uint64_t total, std::size_t element_bytes) 
   return std::min(most, ((total + pieces - 1) / pieces + unit - 1) / unit * unit);
 }
 
-TUTTI_HOT bool Mesh::room_to_post(const Peer &peer) const {
-  return !peer.broken && peer.posted - peer.completed < peer.send_depth - 1;
-}
-
 TUTTI_HOT void Mesh::post(Peer &peer, ibv_send_wr &request, bool wants_completion) {
   ++peer.posted;
   ++peer.unsignalled;
@@ -89,7 +85,7 @@ TUTTI_HOT bool Mesh::post_eager(Peer &peer, const Stream &stream, link::Class me
 
 TUTTI_HOT bool Mesh::may_send(const Peer &peer, link::Class message_class, std::size_t bytes) const {
   return peer.link.can_send(message_class) && peer.link.has_room(message_class, sizeof(link::Header) + bytes) &&
-         room_to_post(peer);
+         peer.room_to_post();
 }
 
 TUTTI_HOT Sent Mesh::send_piece(int to, const Stream &stream, link::Kind kind, std::span<const std::byte> data,
@@ -108,7 +104,7 @@ TUTTI_HOT Sent Mesh::send_piece(int to, const Stream &stream, link::Kind kind, s
     return {.accepted = true, .holds_memory = false, .sequence = sequence};
   }
   if (!peer.link.can_send_chunk()) learn_grants(peer);
-  if (!peer.link.can_send_chunk() || !room_to_post(peer)) return stalled();
+  if (!peer.link.can_send_chunk() || !peer.room_to_post()) return stalled();
   return post_chunk(peer, stream, kind, data, flags);
 }
 
@@ -238,7 +234,7 @@ void Mesh::settle() {
   std::size_t kept = 0;
   for (Peer *peer : grants_due_) {
     if (peer->link.grant_due() && !peer->broken) {
-      if (!room_to_post(*peer)) {
+      if (!peer->room_to_post()) {
         grants_due_[kept++] = peer;
         continue;
       }
@@ -384,13 +380,13 @@ int Mesh::poll(std::span<Record> records) {
 
 void Mesh::break_protocol(Peer &peer, const link::Header &header) {
   break_for_good(peer, -1,
-             fmt::format("rank {} sent a message that does not follow the protocol (sequence {}, expected {})",
-                         peer.rank, header.sequence(), peer.link.received() & 0xffff));
+                 fmt::format("rank {} sent a message that does not follow the protocol (sequence {}, expected {})",
+                             peer.rank, header.sequence(), peer.link.received() & 0xffff));
 }
 
 void Mesh::reject(int rank, std::string_view why) {
   break_for_good(*peers_[static_cast<std::size_t>(rank)], -1,
-             fmt::format("rank {} sent a message that does not follow the protocol: {}", rank, why));
+                 fmt::format("rank {} sent a message that does not follow the protocol: {}", rank, why));
 }
 
 void Mesh::take_failure(Rail &rail, const ibv_wc &completion) {
@@ -453,7 +449,7 @@ bool Mesh::flush() {
     all = false;
     // A signalled write behind everything else: when it completes, all before it has been delivered. What still comes
     // meanwhile may make grants due, which are written without a signal: so more than once.
-    if (peer->unsignalled != 0 && room_to_post(*peer)) write_grants(*peer, true);
+    if (peer->unsignalled != 0 && peer->room_to_post()) write_grants(*peer, true);
   }
   return all;
 }
@@ -506,8 +502,8 @@ std::string Mesh::describe_links() const {
     if (!peer) continue;
     text += fmt::format(
         R"({}{{"rank":{},"device":"{}","state":"{}","epoch":{},"reconnects":{},"retransmitted":{},"sent":{},"received":{},"unacknowledged":{},"credits":{},"chunk_credits":{},"held":{}}})",
-        text.empty() ? "" : ",", peer->rank, verbs::offer_name(peer->rail->port), state_of(*peer),
-        peer->link.epoch(), peer->reconnects, peer->retransmitted, peer->link.next_sequence(), peer->link.received(), peer->link.retained(),
+        text.empty() ? "" : ",", peer->rank, verbs::offer_name(peer->rail->port), state_of(*peer), peer->link.epoch(),
+        peer->reconnects, peer->retransmitted, peer->link.next_sequence(), peer->link.received(), peer->link.retained(),
         peer->link.credits(link::Class::collective), peer->link.chunk_credits(), peer->held);
   }
   return "[" + text + "]";

@@ -76,7 +76,7 @@ struct LinkView {
 
 struct Peer;      // peer.h: what the mesh knows of one link
 struct Retained;  // peer.h
-struct Rail;  // rail.h: one opened device with its queues
+struct Rail;      // rail.h: one opened device with its queues
 
 class Mesh {
  public:
@@ -141,6 +141,11 @@ class Mesh {
   // Letters to other ranks' meshes, which control carries, and from them. An empty one: that rank defers.
   std::vector<Letter> take_letters() { return std::exchange(letters_, {}); }
   void hear(int from, std::span<const std::byte> letter, std::int64_t now);
+  // For a waiter to whom nothing has come for a while: asks each connection whether it still works, and starts to make
+  // anew those that have left three heartbeats without an answer. Links of the software device are not asked: there an
+  // answer is the other end's next poll, and what is lost is told by the sender's own completions.
+  void probe(std::int64_t now);
+  std::int64_t probe_ns() const { return reconnect_.probe_ns; }
   // That rank is gone: its link is of no use any more.
   void abandon(int rank);
   // The memory that a message of that sequence was sent from goes, acknowledged or not: its call has failed.
@@ -181,7 +186,6 @@ class Mesh {
   Sent post_chunk(Peer &peer, const Stream &stream, link::Kind kind, std::span<const std::byte> data,
                   std::uint8_t flags);
   void write_grants(Peer &peer, bool signalled);
-  bool room_to_post(const Peer &peer) const;
   int poll_rail(Rail &rail, std::span<Record> records);
   bool take_completion(Rail &rail, const ibv_wc &completion, Record &record);
   bool take_receive(Rail &rail, const ibv_wc &completion, Record &record);

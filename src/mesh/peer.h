@@ -19,9 +19,10 @@ inline constexpr std::size_t kChunkHeaderOffset = kCacheLine - sizeof(link::Head
 
 // What a message that is not acknowledged is sent again from, beside its slot.
 struct Retained {
-  const std::byte *data = nullptr;  // of a staged one whose memory is the user's; null: it is no more, or lies in a bounce
-  std::uint32_t bytes = 0;          // header and payload of one in a slot, payload of a staged one
-  std::int32_t chunk = -1;          // count of the chunk that a staged one goes to; -1: it goes to the receive queue
+  const std::byte *data =
+      nullptr;              // of a staged one whose memory is the user's; null: it is no more, or lies in a bounce
+  std::uint32_t bytes = 0;  // header and payload of one in a slot, payload of a staged one
+  std::int32_t chunk = -1;  // count of the chunk that a staged one goes to; -1: it goes to the receive queue
 };
 
 struct alignas(64) Peer {
@@ -40,7 +41,7 @@ struct alignas(64) Peer {
   bool crowding = false;           // among the mesh's crowded ones
   std::uint32_t held = 0;          // receive buffers and chunks of this peer not yet released
   std::int32_t rank = -1;
-  bool broken = false;             // nothing can be sent, now or for good
+  bool broken = false;  // nothing can be sent, now or for good
   bool grant_listed = false;
   Rail *rail = nullptr;
   ibv_send_wr request = {};
@@ -64,6 +65,11 @@ struct alignas(64) Peer {
   std::uint32_t received_at_break = 0;  // to see that something gets through
   verbs::Endpoint remote{};             // of the newest offer
   link::Grants remote_counts{};
+  // Probes (Mesh::probe).
+  bool probing = false;
+  std::uint32_t missed_probes = 0;
+  std::uint32_t completed_at_probe = 0, received_at_probe = 0;
+  std::int64_t probed_ns = 0;
   int wc_status = -1;
   std::string why;         // it broke first
   std::string last_error;  // of the attempts since
@@ -71,6 +77,9 @@ struct alignas(64) Peer {
 
   std::vector<Retained> retained_entries;
   std::optional<verbs::Qp> owned_qp;  // the owner of `qp`
+
+  // One send queue entry stays free, for what must not wait.
+  bool room_to_post() const { return !broken && posted - completed < send_depth - 1; }
 };
 
 }  // namespace tutti::mesh

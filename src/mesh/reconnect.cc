@@ -18,6 +18,8 @@ namespace {
 using Phase = link::Recovery::Phase;
 using Action = link::Recovery::Action;
 
+// Heartbeats without an answer before a connection is given up.
+constexpr std::uint32_t kMostMissed = 3;
 // A software queue pair flushes within the polls that follow; others may take the time that Recovery gives them.
 constexpr std::uint64_t kIdlePollsToDrain = 2;
 
@@ -81,14 +83,19 @@ bool Mesh::recover(Peer &peer, std::int64_t now) {
   reconnecting_ |= peer.broken && recovery.phase() != Phase::failed;
   if (recovery.phase() != Phase::up) return recovery.phase() != Phase::failed;
   if (peer.broken) return true;
-  if (peer.completed != 0 || peer.link.received() != peer.received_at_break)
-    recovery.got_through();
+  if (peer.completed != 0 || peer.link.received() != peer.received_at_break) recovery.got_through();
   return !recovery.proved();
 }
 
 void Mesh::rebuild(Peer &peer, std::int64_t now) {
+  // Addresses may have changed meanwhile.
+  Rail &rail = *peer.rail;
+  Result<verbs::PortOffer> port = rail.device->look_again(rail.port);
+  if (!port) return attempt_failed(peer, port.error(), now);
+  rail.port = *port;
   // An offer names a queue pair that is there, so a new one is made first of all.
   if (const Result<> made = make_queue_pair(peer); !made) return attempt_failed(peer, made.error(), now);
+  peer.probing = false;
   peer.recovery.rebuilt(now);
 }
 
@@ -96,11 +103,11 @@ void Mesh::join(Peer &peer, std::int64_t now) {
   if (const Result<> connected = connect_queue_pair(peer, peer.remote, qp_options_); !connected)
     return attempt_failed(peer, connected.error(), now);
   if (!peer.link.resume(peer.recovery.epoch(), peer.remote_counts))
-    return break_for_good(peer, -1,
-                          fmt::format("rank {} has received {} messages of this rank, which has sent {}, of which {} "
-                                      "were acknowledged: the connection cannot go on",
-                                      peer.rank, peer.remote_counts.bulk >> 32, peer.link.next_sequence(),
-                                      peer.link.first_retained()));
+    return break_for_good(
+        peer, -1,
+        fmt::format("rank {} has received {} messages of this rank, which has sent {}, of which {} "
+                    "were acknowledged: the connection cannot go on",
+                    peer.rank, peer.remote_counts.bulk >> 32, peer.link.next_sequence(), peer.link.first_retained()));
   peer.recovery.joined(now);
 }
 
@@ -113,7 +120,7 @@ void Mesh::attempt_failed(Peer &peer, const Error &error, std::int64_t now) {
 void Mesh::replay(Peer &peer) {
   peer.broken = false;
   for (; peer.replay_next != peer.link.next_sequence(); ++peer.replay_next) {
-    if (!room_to_post(peer)) {
+    if (!peer.room_to_post()) {
       if (peer.broken) return;  // again
       break;
     }
@@ -139,7 +146,7 @@ void Mesh::replay(Peer &peer) {
     peer.break_told = true;
     return;
   }
-  if (!peer.broken && room_to_post(peer)) write_grants(peer, true);  // says that it gets through
+  if (!peer.broken && peer.room_to_post()) write_grants(peer, true);  // says that it gets through
   TUTTI_LOG(info, "the connection to rank {} is up again, epoch {}, after {} attempts", peer.rank,
             peer.recovery.epoch(), peer.recovery.attempts());
 }
@@ -188,9 +195,38 @@ void Mesh::hear(int from, std::span<const std::byte> body, std::int64_t now) {
       }
       break;
     case LetterKind::ready: peer->recovery.ready(letter.epoch); break;
-    case LetterKind::refusal:
-      peer->recovery.refused();
-      break;
+    case LetterKind::refusal: peer->recovery.refused(); break;
+  }
+}
+
+void Mesh::probe(std::int64_t now) {
+  if (reconnect_.probe_ns == 0 || reconnect_.give_up_ns == 0) return;
+  for (std::unique_ptr<Peer> &each : peers_) {
+    if (!each || each->broken || each->rail->copies_at_post) continue;
+    Peer &peer = *each;
+    const bool answered = peer.completed != peer.completed_at_probe || peer.link.received() != peer.received_at_probe;
+    if (peer.probing && !answered) {
+      if (now - peer.probed_ns < reconnect_.probe_ns) continue;
+      peer.probed_ns = now;
+      if (++peer.missed_probes < kMostMissed) continue;
+      peer.probing = false;
+      break_link(peer, -1,
+                 fmt::format("the connection to rank {} has not answered for {} heartbeats of {} s", peer.rank,
+                             kMostMissed, reconnect_.probe_ns / kNanosecondsPerSecond));
+      continue;
+    }
+    if (peer.probing || now - peer.probed_ns < reconnect_.probe_ns) {
+      if (peer.probing) peer.probed_ns = now;  // answered: the next one after another heartbeat
+      peer.probing = false;
+      continue;
+    }
+    if (!peer.room_to_post()) continue;
+    peer.probing = true;
+    peer.missed_probes = 0;
+    peer.probed_ns = now;
+    peer.completed_at_probe = peer.completed;
+    peer.received_at_probe = peer.link.received();
+    write_grants(peer, true);  // it takes no receive at the other end
   }
 }
 

@@ -18,6 +18,7 @@ struct ReconnectOptions {
   std::int64_t give_up_ns = 0;  // TUTTI_RECONNECT_TIMEOUT; 0: a broken link stays broken
   // Of probes over links whose device answers for itself; 0: none.
   std::int64_t probe_ns = 0;  // TUTTI_HEARTBEAT
+  std::uint64_t seed = 1;     // of the jitter between attempts
 };
 
 enum class LetterKind : std::uint8_t { offer = 1, ready, refusal };

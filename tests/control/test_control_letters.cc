@@ -90,6 +90,12 @@ TEST(ControlLetters, WhoDoesNotLookIsKnownToLiveAndStillHasItsLetters) {
   ASSERT_EQ(letters.size(), 1u);
   EXPECT_EQ(letters[0].from, 0);
   EXPECT_EQ(value_of(letters[0]), 11);
+  // What 3 says next comes after all news of letters that waited; then there is no more.
+  post(*world[3], 0, 12);
+  for (bool last = false; !last && !HasFailure();)
+    for (const Letter &letter : await_letters(*world[0])) last = !letter.body.empty();
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  EXPECT_TRUE(world[0]->take_letters().empty());
   leave_all(world);
   expect_no_deaths(world);
 }

@@ -6,6 +6,7 @@
 // first rank of each host speaks for it.
 #include "collectives/algorithms.h"
 #include "collectives/circulant.h"
+#include "collectives/first_ranks.h"
 #include "collectives/hosts.h"
 #include "collectives/multiplying.h"
 
@@ -61,24 +62,11 @@ Schedule build(const Parameters &parameters) {
 Schedule build_leaders(const Parameters &parameters) {
   if (parameters.ranks == 1) return vector_alone(parameters);
   const Hosts hosts(parameters);
-  const std::vector<std::int32_t> &locals = hosts.members();
   Builder builder(parameters, 1);
-  const Range output = builder.whole(Buffer::output);
-  Range current = builder.whole(own_buffer(parameters));
-  if (hosts.local() != 0) {
-    builder.send(locals.front(), current);
-    builder.recv(locals.front(), output);
-    return builder.take();
-  }
-  for (std::size_t local = 1; local < locals.size(); ++local) {
-    builder.recv_reduce(locals[local], Side::right, current, output);
-    current = output;
-  }
-  if (hosts.count() > 1) {
-    const std::vector<std::int32_t> leaders = hosts.first_ranks();
-    multiply(builder, leaders, hosts.mine(), parameters.radix, current);
-  }
-  for (std::size_t local = 1; local < locals.size(); ++local) builder.send(locals[local], output);
+  through_first_ranks(builder, hosts, builder.whole(own_buffer(parameters)), builder.whole(Buffer::output),
+                      [&](const std::vector<std::int32_t> &firsts, Range current) {
+                        multiply(builder, firsts, hosts.mine(), parameters.radix, current);
+                      });
   return builder.take();
 }
 

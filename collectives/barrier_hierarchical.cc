@@ -3,7 +3,7 @@
 // By host: the ranks of a host tell its first one, these meet by k-dissemination, and tell the others.
 #include "collectives/algorithms.h"
 #include "collectives/dissemination.h"
-#include "collectives/hosts.h"
+#include "collectives/first_ranks.h"
 
 namespace tutti::collectives {
 namespace {
@@ -11,25 +11,14 @@ namespace {
 Schedule build(const Parameters &parameters) {
   if (parameters.ranks == 1) return vector_alone(parameters);
   const Hosts hosts(parameters);
-  const std::vector<std::int32_t> &locals = hosts.members();
   Builder builder(parameters, 1);
-  const Range output = builder.whole(Buffer::output);
-  Range current = builder.whole(Buffer::input);
-  if (hosts.local() != 0) {
-    builder.send(locals.front(), current);
-    builder.recv(locals.front(), output);
-    return builder.take();
-  }
-  const Range heard = disseminated(builder, -1, dissemination_rounds(hosts.count(), parameters.radix));
-  for (std::size_t local = 1; local < locals.size(); ++local) {
-    builder.recv_reduce(locals[local], Side::right, current, heard);
-    current = heard;
-  }
-  if (hosts.count() > 1) {
-    const std::vector<std::int32_t> leaders = hosts.first_ranks();
-    disseminate(builder, leaders, hosts.mine(), parameters.radix, current);
-  }
-  for (std::size_t local = 1; local < locals.size(); ++local) builder.send(locals[local], output);
+  // Only first ranks collect.
+  Range heard;
+  if (hosts.local() == 0) heard = disseminated(builder, -1, dissemination_rounds(hosts.count(), parameters.radix));
+  through_first_ranks(builder, hosts, builder.whole(Buffer::input), heard,
+                      [&](const std::vector<std::int32_t> &firsts, Range current) {
+                        disseminate(builder, firsts, hosts.mine(), parameters.radix, current);
+                      });
   return builder.take();
 }
 

@@ -100,4 +100,9 @@ class Blockwise {
   std::vector<std::int32_t> skips_;
 };
 
+// Volume: each of the n blocks, which are given as the radix, comes to each other rank once, or from it.
+inline std::uint64_t all_blocks_once(const Parameters &parameters) {
+  return one_from_each_other(parameters) * std::uint64_t(parameters.radix);
+}
+
 }  // namespace tutti::collectives

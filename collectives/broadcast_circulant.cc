@@ -34,9 +34,7 @@ Algorithm broadcast_circulant() {
           .radices = {2, 16, 64},
           .supports = supports_radix,
           .build = build,
-          .volume_blocks = [](const Parameters &parameters) -> std::uint64_t {
-            return one_from_each_other(parameters) * std::uint64_t(parameters.radix);
-          }};
+          .volume_blocks = all_blocks_once};
 }
 
 }  // namespace tutti::collectives

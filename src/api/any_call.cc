@@ -31,10 +31,14 @@ static_assert(is(TUTTI_ALLREDUCE, Collective::allreduce) && is(TUTTI_BROADCAST, 
 
 }  // namespace
 
+Result<> check_collective(const char *function, std::int32_t collective) {
+  if (collective >= 0 && collective < collectives::kCollectives) return {};
+  return fail(Code::argument, "{}: collective {} is unknown; there are TUTTI_ALLREDUCE ({}) to TUTTI_EXSCAN ({})",
+              function, collective, TUTTI_ALLREDUCE, TUTTI_EXSCAN);
+}
+
 Result<> bind_any(const char *function, const tutti_call &given, const comm::Communicator &self, comm::Call &call) {
-  if (given.collective < 0 || given.collective >= collectives::kCollectives)
-    return fail(Code::argument, "{}: collective {} is unknown; there are TUTTI_ALLREDUCE ({}) to TUTTI_EXSCAN ({})",
-                function, given.collective, TUTTI_ALLREDUCE, TUTTI_EXSCAN);
+  TUTTI_TRY(check_collective(function, given.collective));
   TUTTI_TRY(kBinds[static_cast<std::size_t>(given.collective)](function, given, self, call));
   if (given.algorithm != nullptr && given.algorithm[0] != '\0') {
     call.shape.algorithm = collectives::find_algorithm(call.shape.collective, given.algorithm);

@@ -68,5 +68,7 @@ inline Result<> bind_barrier(const char *, const tutti_call &, const comm::Commu
 
 // Whatever collective is given, and with the algorithm that is.
 Bind bind_any;
+// That a collective of that number exists, which bind_any checks, too.
+Result<> check_collective(const char *function, std::int32_t collective);
 
 }  // namespace tutti::api

@@ -9,8 +9,9 @@
 namespace tutti::api {
 namespace {
 
-Result<> make(const char *function, tutti_comm *parent, tutti_comm **made,
-              const std::function<Result<comm::Communicator *>(const Comm &, comm::Lock &)> &member) {
+// Hands out what member(parent, lock) makes, which is null on a rank that is not in it.
+template <class Member>
+Result<> make(const char *function, tutti_comm *parent, tutti_comm **made, const Member &member) {
   if (made == nullptr) return fail(Code::argument, "{}: made is null", function);
   *made = nullptr;
   const Comm *found = find_comm(parent);
@@ -22,7 +23,7 @@ Result<> make(const char *function, tutti_comm *parent, tutti_comm **made,
   return {};
 }
 
-Result<> check_list(const char *function, std::span<const std::int32_t> listed, int ranks) {
+Result<> check_members(const char *function, std::span<const std::int32_t> listed, int ranks) {
   std::vector<bool> seen(static_cast<std::size_t>(ranks));
   for (const std::int32_t rank : listed) {
     if (rank < 0 || rank >= ranks)
@@ -107,12 +108,11 @@ tutti_result tutti_comm_create(tutti_comm *parent, size_t count, const int32_t *
   return guarded([&]() -> Result<> {
     if (ranks == nullptr && count != 0) return fail(Code::argument, "tutti_comm_create: ranks is null");
     const std::span<const std::int32_t> listed(ranks, count);
-    const Comm *found = find_comm(parent);
-    if (found == nullptr) return no_comm("tutti_comm_create");
-    TUTTI_TRY(check_list("tutti_comm_create", listed, found->communicator->ranks()));
-    return make("tutti_comm_create", parent, made, [&](const Comm &of, comm::Lock &lock) {
-      return of.world->family().create(*of.communicator, listed, lock);
-    });
+    return make("tutti_comm_create", parent, made,
+                [&](const Comm &of, comm::Lock &lock) -> Result<comm::Communicator *> {
+                  TUTTI_TRY(check_members("tutti_comm_create", listed, of.communicator->ranks()));
+                  return of.world->family().create(*of.communicator, listed, lock);
+                });
   });
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The handles that C callers hold. A handle is no address: it names a slot and how often that slot has been used, so
-// that a stale or freed one is told apart from a live one without touching freed memory.
+// The handles of communicators (api/handle_table.h).
 #pragma once
 
 #include <memory>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The three ways to make a call: at once, started only, and to be started later. What every C function of a collective
-// comes down to.
+// The ways to make a call: at once, and started only. What every C function of a collective comes down to.
 #pragma once
 
 #include "api/calls.h"
@@ -12,32 +11,38 @@ namespace tutti::api {
 
 // The binding is a template argument, so that the short ones are compiled in.
 template <auto Binding>
-tutti_result run_call(const char *function, const tutti_call &given, tutti_comm *handle) noexcept {
-  return guarded([&]() -> Result<> {
-    const Comm *comm = find_comm(handle);
-    if (comm == nullptr) [[unlikely]]
-      return no_comm(function);
-    comm::Call call;
-    TUTTI_TRY(Binding(function, given, *comm->communicator, call));
-    comm::Lock lock = comm->world->lock();
-    return comm->world->engine().run(*comm->communicator, call, lock);
-  });
+Result<> run(const char *function, const tutti_call &given, tutti_comm *handle) {
+  const Comm *comm = find_comm(handle);
+  if (comm == nullptr) [[unlikely]]
+    return no_comm(function);
+  comm::Call call;
+  TUTTI_TRY(Binding(function, given, *comm->communicator, call));
+  comm::Lock lock = comm->world->lock();
+  return comm->world->engine().run(*comm->communicator, call, lock);
 }
 
 Result<> start_bound(World &world, comm::Communicator &communicator, const comm::Call &call, tutti_request **request);
 
 template <auto Binding>
+Result<> start(const char *function, const tutti_call &given, tutti_comm *handle, tutti_request **request) {
+  if (request == nullptr) return fail(Code::argument, "{}: request is null", function);
+  *request = nullptr;
+  const Comm *comm = find_comm(handle);
+  if (comm == nullptr) return no_comm(function);
+  comm::Call call;
+  TUTTI_TRY(Binding(function, given, *comm->communicator, call));
+  return start_bound(*comm->world, *comm->communicator, call, request);
+}
+
+template <auto Binding>
+tutti_result run_call(const char *function, const tutti_call &given, tutti_comm *handle) noexcept {
+  return guarded([&] { return run<Binding>(function, given, handle); });
+}
+
+template <auto Binding>
 tutti_result start_call(const char *function, const tutti_call &given, tutti_comm *handle,
                         tutti_request **request) noexcept {
-  return guarded([&]() -> Result<> {
-    if (request == nullptr) return fail(Code::argument, "{}: request is null", function);
-    *request = nullptr;
-    const Comm *comm = find_comm(handle);
-    if (comm == nullptr) return no_comm(function);
-    comm::Call call;
-    TUTTI_TRY(Binding(function, given, *comm->communicator, call));
-    return start_bound(*comm->world, *comm->communicator, call, request);
-  });
+  return guarded([&] { return start<Binding>(function, given, handle, request); });
 }
 
 }  // namespace tutti::api

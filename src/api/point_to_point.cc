@@ -82,20 +82,17 @@ void fill(match::ReceiveOperation &operation, const Receive &receive) {
 }
 
 // What a blocking call waits for: up to one send and one receive.
-class OfMessages final : public comm::Condition {
+class OfMessages final : public comm::OfCommunicator {
  public:
   OfMessages(comm::Communicator &communicator, const match::SendOperation *send, const match::ReceiveOperation *receive)
-      : communicator_(communicator), send_(send), receive_(receive) {}
+      : OfCommunicator(communicator), send_(send), receive_(receive) {}
   bool over() const override { return (send_ == nullptr || send_->done) && (receive_ == nullptr || receive_->done); }
-  std::uint64_t arrivals() const override { return communicator_.deliveries(); }
   std::string describe(std::int64_t seconds) const override {
     const bool receives = receive_ != nullptr && !receive_->done;
     return fmt::format("{} has waited {} s", receives ? api::describe(*receive_) : api::describe(*send_), seconds);
   }
-  void time_out(const Error &error) override { communicator_.fail_everywhere(error); }
 
  private:
-  comm::Communicator &communicator_;
   const match::SendOperation *send_;
   const match::ReceiveOperation *receive_;
 };
@@ -172,27 +169,24 @@ tutti_result started(const char *function, tutti_comm *handle, const Given &give
 }
 
 // Until there is a message.
-class OfProbe final : public comm::Condition {
+class OfProbe final : public comm::OfCommunicator {
  public:
   OfProbe(comm::Communicator &communicator, std::int32_t from, std::int32_t tag)
-      : communicator_(communicator), from_(from), tag_(tag) {}
+      : OfCommunicator(communicator), from_(from), tag_(tag) {}
   bool over() const override {
     if (communicator_.failure()) return true;
     if (const auto found = communicator_.probe(from_, tag_); found) status_ = *found;
     return status_.has_value();
   }
-  std::uint64_t arrivals() const override { return communicator_.deliveries(); }
   std::string describe(std::int64_t seconds) const override {
     match::ReceiveOperation like;
     like.source = from_;
     like.tag = tag_;
     return fmt::format("probe for a {} has waited {} s", api::describe(like), seconds);
   }
-  void time_out(const Error &error) override { communicator_.fail_everywhere(error); }
   const std::optional<match::Status> &status() const { return status_; }
 
  private:
-  comm::Communicator &communicator_;
   const std::int32_t from_, tag_;
   mutable std::optional<match::Status> status_;
 };

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What a caller's request handle stands for, and the handles: like a communicator's, a handle names a slot and how
-// often it has been used, so that a stale one is told from a live one. Slots come in chunks that a world takes for
-// itself and gives back at its end, so that starting an operation asks nobody else; their memory is never given to
-// anything else.
+// What a caller's request handle stands for, and the handles (api/handle_table.h). A world takes slots by the chunk and
+// gives them back at its end, so that starting an operation asks nobody else.
 #pragma once
 
-#include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "api/handle_table.h"
 #include "comm/engine.h"
 #include "tutti/tutti.h"
 
@@ -21,11 +18,7 @@ namespace tutti::api {
 
 class World;
 
-struct Request {
-  std::atomic<std::uintptr_t> handle{0};
-  std::uintptr_t uses = 0;
-  std::uint32_t index = 0;
-
+struct Request : HandleSlot {
   World *world = nullptr;
   comm::Communicator *communicator = nullptr;
   // Under way, or done and not yet asked for.
@@ -42,6 +35,8 @@ struct Request {
   };
   std::unique_ptr<Repeated> repeated;
 };
+
+using RequestTable = HandleTable<Request, 0x9, 22>;
 
 // The requests of one world. Guarded by the world's lock.
 class Requests {
@@ -60,7 +55,7 @@ class Requests {
 
  private:
   World &world_;
-  std::vector<std::uint32_t> chunks_;
+  std::vector<RequestTable::Chunk *> chunks_;
   std::vector<Request *> free_;
 };
 

@@ -37,15 +37,15 @@ Result<Request *> live(const char *function, const tutti_request *handle) {
   return request;
 }
 
-// The requests of a list that are not null, with their places in it.
-struct Listed {
+// The requests of a list that are active, with their places in it.
+struct Active {
   std::vector<Request *> requests;
   std::vector<std::size_t> places;
 };
 
-Result<Listed> listed(const char *function, std::size_t count, tutti_request **handles, bool active_only) {
+Result<Active> active_of(const char *function, std::size_t count, tutti_request **handles) {
   if (handles == nullptr && count != 0) return fail(Code::argument, "{}: requests is null", function);
-  Listed found;
+  Active found;
   found.requests.reserve(count);
   found.places.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -56,31 +56,42 @@ Result<Listed> listed(const char *function, std::size_t count, tutti_request **h
                   i);
     if (!found.requests.empty() && request->world != found.requests[0]->world)
       return fail(Code::argument, "{}: request {} is of another world than those before it", function, i);
-    if (active_only && request->active == Request::Active::nothing) continue;
+    if (request->active == Request::Active::nothing) continue;
     found.requests.push_back(request);
     found.places.push_back(i);
   }
   return found;
 }
 
-void progress(World &world) {
-  world.engine().look();
-  world.engine().progress();
+bool all_done(const Active &active) {
+  return std::ranges::all_of(active.requests, [](const Request *r) { return done(*r); });
+}
+bool any_done(const Active &active) {
+  return std::ranges::any_of(active.requests, [](const Request *r) { return done(*r); });
 }
 
-// Concludes all; the first error counts.
-Result<> conclude_all(const Listed &all, std::size_t count, tutti_request **handles, tutti_status *statuses) {
+tutti_status *at(tutti_status *statuses, std::size_t place) { return statuses == nullptr ? nullptr : &statuses[place]; }
+
+// Each concludes some that are done, and keeps the first error.
+Result<> conclude_all(const Active &active, std::size_t count, tutti_request **handles, tutti_status *statuses) {
   if (statuses != nullptr) std::fill_n(statuses, count, kEmptyStatus);
   Result<> first;
-  for (std::size_t i = 0; i < all.requests.size(); ++i) {
-    const std::size_t place = all.places[i];
-    Result<> ended = conclude(*all.requests[i], &handles[place], statuses == nullptr ? nullptr : &statuses[place]);
+  for (std::size_t i = 0; i < active.requests.size(); ++i) {
+    const std::size_t place = active.places[i];
+    Result<> ended = conclude(*active.requests[i], &handles[place], at(statuses, place));
     if (!ended && first) first = std::move(ended);
   }
   return first;
 }
 
-Result<> conclude_done(const Listed &active, tutti_request **handles, std::size_t *number, std::int32_t *indices,
+Result<> conclude_one(const Active &active, tutti_request **handles, std::int32_t *index, tutti_status *status) {
+  const auto first = std::ranges::find_if(active.requests, [](const Request *r) { return done(*r); });
+  const std::size_t place = active.places[static_cast<std::size_t>(first - active.requests.begin())];
+  *index = static_cast<std::int32_t>(place);
+  return conclude(**first, &handles[place], status);
+}
+
+Result<> conclude_done(const Active &active, tutti_request **handles, std::size_t *number, std::int32_t *indices,
                        tutti_status *statuses) {
   Result<> first;
   *number = 0;
@@ -89,10 +100,22 @@ Result<> conclude_done(const Listed &active, tutti_request **handles, std::size_
     const std::size_t place = active.places[i], to = (*number)++;
     TUTTI_CHECK(indices != nullptr);  // whoever has requests has given indices
     indices[to] = static_cast<std::int32_t>(place);
-    Result<> ended = conclude(*active.requests[i], &handles[place], statuses == nullptr ? nullptr : &statuses[to]);
+    Result<> ended = conclude(*active.requests[i], &handles[place], at(statuses, to));
     if (!ended && first) first = std::move(ended);
   }
   return first;
+}
+
+// Lets operations go on for a moment, and concludes if that is enough: also for peers, which may wait for an
+// acknowledgement that this rank owes (comm/engine.h, settle).
+template <class Enough, class Conclusion>
+Result<> try_now(World &world, const Enough &enough, const Conclusion &conclusion) {
+  const comm::Lock lock = world.lock();
+  comm::Engine &engine = world.engine();
+  engine.look();
+  engine.progress();
+  if (!enough() || engine.mesh().owes_acknowledgement()) return {};
+  return conclusion();
 }
 
 // The lists of a call are the request's own from here on.
@@ -107,11 +130,10 @@ Result<> init(const char *function, const Comm &comm, tutti_comm *handle, const 
   auto repeated = std::make_unique<Request::Repeated>();
   repeated->comm = handle;
   repeated->given = given;
-  comm::Call once;
-  TUTTI_TRY(bind_any(function, given, *comm.communicator, once));
+  TUTTI_TRY(check_collective(function, given.collective));
   // Only lists that the call uses: others may not even be there.
   using collectives::Collective;
-  const Collective what = once.shape.collective;
+  const auto what = static_cast<Collective>(given.collective);
   const bool at_root = !collectives::form_of(what).rooted || given.root == comm.communicator->rank();
   const bool takes_list = what == Collective::reduce_scatter || what == Collective::scatterv ||
                           (what == Collective::alltoallv && given.in != TUTTI_IN_PLACE);
@@ -136,6 +158,14 @@ Result<> init(const char *function, const Comm &comm, tutti_comm *handle, const 
   return {};
 }
 
+// What hands out several indices; *number is 0 from here on.
+Result<> check_some(const char *function, std::size_t count, std::size_t *number, const std::int32_t *indices) {
+  if (number == nullptr || (indices == nullptr && count != 0))
+    return fail(Code::argument, "{}: {} is null", function, number == nullptr ? "done" : "indices");
+  *number = 0;
+  return {};
+}
+
 Result<> check_call(const char *function, const tutti_call *given) {
   if (given == nullptr) return fail(Code::argument, "{}: call is null", function);
   return check_struct(given, "tutti_call");
@@ -150,17 +180,17 @@ using namespace tutti::api;  // NOLINT
 extern "C" {
 
 tutti_result tutti_run_call(const tutti_call *call, tutti_comm *comm) noexcept {
-  if (const tutti_result refused = guarded([&] { return check_call("tutti_run_call", call); });
-      refused != TUTTI_SUCCESS)
-    return refused;
-  return run_call<bind_any>("tutti_run_call", known_part(call), comm);
+  return guarded([&]() -> Result<> {
+    TUTTI_TRY(check_call("tutti_run_call", call));
+    return run<bind_any>("tutti_run_call", known_part(call), comm);
+  });
 }
 
 tutti_result tutti_start_call(const tutti_call *call, tutti_comm *comm, tutti_request **request) noexcept {
-  if (const tutti_result refused = guarded([&] { return check_call("tutti_start_call", call); });
-      refused != TUTTI_SUCCESS)
-    return refused;
-  return start_call<bind_any>("tutti_start_call", known_part(call), comm, request);
+  return guarded([&]() -> Result<> {
+    TUTTI_TRY(check_call("tutti_start_call", call));
+    return start<bind_any>("tutti_start_call", known_part(call), comm, request);
+  });
 }
 
 tutti_result tutti_call_init(const tutti_call *call, tutti_comm *comm, tutti_request **request) noexcept {
@@ -209,20 +239,37 @@ tutti_result tutti_test(tutti_request **request, int32_t *is_done, tutti_status 
     if (*request == nullptr) return {};
     TUTTI_TRY(Request * found, live("tutti_test", *request));
     if (found->active == Request::Active::nothing) return {};
-    const comm::Lock lock = found->world->lock();
-    if (!done(*found)) progress(*found->world);
-    if (done(*found) && settled(*found->world)) return conclude(*found, request, status);
     *is_done = 0;
-    return {};
+    return try_now(
+        *found->world, [&] { return done(*found); },
+        [&] {
+          *is_done = 1;
+          return conclude(*found, request, status);
+        });
   });
 }
 
 tutti_result tutti_wait_all(size_t count, tutti_request **requests, tutti_status *statuses) noexcept {
   return guarded([&]() -> Result<> {
-    TUTTI_TRY(const Listed all, listed("tutti_wait_all", count, requests, true));
-    if (all.requests.empty()) return conclude_all(all, count, requests, statuses);
-    return wait_for(*all.requests[0]->world, all.requests, OfRequests::Until::all,
-                    [&] { return conclude_all(all, count, requests, statuses); });
+    TUTTI_TRY(const Active active, active_of("tutti_wait_all", count, requests));
+    const auto conclusion = [&] { return conclude_all(active, count, requests, statuses); };
+    if (active.requests.empty()) return conclusion();
+    return wait_for(*active.requests[0]->world, active.requests, OfRequests::Until::all, conclusion);
+  });
+}
+
+tutti_result tutti_test_all(size_t count, tutti_request **requests, int32_t *is_done, tutti_status *statuses) noexcept {
+  return guarded([&]() -> Result<> {
+    if (is_done == nullptr) return fail(Code::argument, "tutti_test_all: done is null");
+    *is_done = 0;
+    TUTTI_TRY(const Active active, active_of("tutti_test_all", count, requests));
+    const auto conclusion = [&] {
+      *is_done = 1;
+      return conclude_all(active, count, requests, statuses);
+    };
+    if (active.requests.empty()) return conclusion();
+    return try_now(
+        *active.requests[0]->world, [&] { return all_done(active); }, conclusion);
   });
 }
 
@@ -231,32 +278,10 @@ tutti_result tutti_wait_any(size_t count, tutti_request **requests, int32_t *ind
     if (status != nullptr) *status = kEmptyStatus;
     if (index == nullptr) return fail(Code::argument, "tutti_wait_any: index is null");
     *index = -1;
-    TUTTI_TRY(const Listed active, listed("tutti_wait_any", count, requests, true));
+    TUTTI_TRY(const Active active, active_of("tutti_wait_any", count, requests));
     if (active.requests.empty()) return {};
-    return wait_for(*active.requests[0]->world, active.requests, OfRequests::Until::any, [&] {
-      const auto first = std::ranges::find_if(active.requests, [](const Request *r) { return done(*r); });
-      const std::size_t place = active.places[static_cast<std::size_t>(first - active.requests.begin())];
-      *index = static_cast<std::int32_t>(place);
-      return conclude(**first, &requests[place], status);
-    });
-  });
-}
-
-tutti_result tutti_test_all(size_t count, tutti_request **requests, int32_t *is_done, tutti_status *statuses) noexcept {
-  return guarded([&]() -> Result<> {
-    if (is_done == nullptr) return fail(Code::argument, "tutti_test_all: done is null");
-    *is_done = 0;
-    TUTTI_TRY(const Listed all, listed("tutti_test_all", count, requests, true));
-    if (!all.requests.empty()) {
-      World &world = *all.requests[0]->world;
-      const comm::Lock lock = world.lock();
-      progress(world);
-      if (!std::ranges::all_of(all.requests, [](const Request *r) { return done(*r); }) || !settled(world)) return {};
-      *is_done = 1;
-      return conclude_all(all, count, requests, statuses);
-    }
-    *is_done = 1;
-    return conclude_all(all, count, requests, statuses);
+    return wait_for(*active.requests[0]->world, active.requests, OfRequests::Until::any,
+                    [&] { return conclude_one(active, requests, index, status); });
   });
 }
 
@@ -265,26 +290,19 @@ tutti_result tutti_test_any(size_t count, tutti_request **requests, int32_t *ind
     if (status != nullptr) *status = kEmptyStatus;
     if (index == nullptr) return fail(Code::argument, "tutti_test_any: index is null");
     *index = -1;
-    TUTTI_TRY(const Listed active, listed("tutti_test_any", count, requests, true));
+    TUTTI_TRY(const Active active, active_of("tutti_test_any", count, requests));
     if (active.requests.empty()) return {};
-    World &world = *active.requests[0]->world;
-    const comm::Lock lock = world.lock();
-    progress(world);
-    const auto first = std::ranges::find_if(active.requests, [](const Request *r) { return done(*r); });
-    if (first == active.requests.end() || !settled(world)) return {};
-    const std::size_t place = active.places[static_cast<std::size_t>(first - active.requests.begin())];
-    *index = static_cast<std::int32_t>(place);
-    return conclude(**first, &requests[place], status);
+    return try_now(
+        *active.requests[0]->world, [&] { return any_done(active); },
+        [&] { return conclude_one(active, requests, index, status); });
   });
 }
 
 tutti_result tutti_wait_some(size_t count, tutti_request **requests, size_t *number, int32_t *indices,
                              tutti_status *statuses) noexcept {
   return guarded([&]() -> Result<> {
-    if (number == nullptr || (indices == nullptr && count != 0))
-      return fail(Code::argument, "tutti_wait_some: {} is null", number == nullptr ? "done" : "indices");
-    *number = 0;
-    TUTTI_TRY(const Listed active, listed("tutti_wait_some", count, requests, true));
+    TUTTI_TRY(check_some("tutti_wait_some", count, number, indices));
+    TUTTI_TRY(const Active active, active_of("tutti_wait_some", count, requests));
     if (active.requests.empty()) return {};
     return wait_for(*active.requests[0]->world, active.requests, OfRequests::Until::any,
                     [&] { return conclude_done(active, requests, number, indices, statuses); });
@@ -294,16 +312,12 @@ tutti_result tutti_wait_some(size_t count, tutti_request **requests, size_t *num
 tutti_result tutti_test_some(size_t count, tutti_request **requests, size_t *number, int32_t *indices,
                              tutti_status *statuses) noexcept {
   return guarded([&]() -> Result<> {
-    if (number == nullptr || (indices == nullptr && count != 0))
-      return fail(Code::argument, "tutti_test_some: {} is null", number == nullptr ? "done" : "indices");
-    *number = 0;
-    TUTTI_TRY(const Listed active, listed("tutti_test_some", count, requests, true));
+    TUTTI_TRY(check_some("tutti_test_some", count, number, indices));
+    TUTTI_TRY(const Active active, active_of("tutti_test_some", count, requests));
     if (active.requests.empty()) return {};
-    World &world = *active.requests[0]->world;
-    const comm::Lock lock = world.lock();
-    progress(world);
-    if (!settled(world)) return {};
-    return conclude_done(active, requests, number, indices, statuses);
+    return try_now(
+        *active.requests[0]->world, [&] { return any_done(active); },
+        [&] { return conclude_done(active, requests, number, indices, statuses); });
   });
 }
 

@@ -53,7 +53,4 @@ Result<> wait_for(World &world, std::span<Request *const> requests, OfRequests::
   return ended;
 }
 
-// A world in which an acknowledgement is owed has not done its part yet (comm/engine.h, settle).
-inline bool settled(World &world) { return !world.engine().mesh().owes_acknowledgement(); }
-
 }  // namespace tutti::api

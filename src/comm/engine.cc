@@ -114,41 +114,38 @@ int Engine::progress(std::size_t most) {
   return count;
 }
 
-Result<Operation *> Engine::start(Communicator &communicator, const Call &call) {
+void Engine::enter(Communicator &communicator) {
   if (aborted()) [[unlikely]]
     look_around(0);
   touch(communicator);
+}
+
+Result<Operation *> Engine::start(Communicator &communicator, const Call &call) {
+  enter(communicator);
   return communicator.start(call);
 }
 
 Result<> Engine::send(Communicator &communicator, match::SendOperation &send) {
-  if (aborted()) [[unlikely]]
-    look_around(0);
-  touch(communicator);
+  enter(communicator);
   return communicator.send(send);
 }
 
 Result<> Engine::receive(Communicator &communicator, match::ReceiveOperation &receive) {
-  if (aborted()) [[unlikely]]
-    look_around(0);
-  touch(communicator);
+  enter(communicator);
   return communicator.receive(receive);
 }
 
 namespace {
 
 // One operation of one communicator.
-class OfOperation final : public Condition {
+class OfOperation final : public OfCommunicator {
  public:
   OfOperation(Communicator &communicator, const Operation &operation)
-      : communicator_(communicator), operation_(operation) {}
+      : OfCommunicator(communicator), operation_(operation) {}
   bool over() const override { return operation_.done; }
-  std::uint64_t arrivals() const override { return communicator_.deliveries(); }
   std::string describe(std::int64_t seconds) const override { return communicator_.describe_wait(operation_, seconds); }
-  void time_out(const Error &error) override { communicator_.fail_everywhere(error); }
 
  private:
-  Communicator &communicator_;
   const Operation &operation_;
 };
 
@@ -215,8 +212,7 @@ void Engine::serve(Lock &lock) {
 void Engine::stop_serving() {
   serving_.store(false, std::memory_order_relaxed);
   wake();
-  news_.fetch_add(1);
-  news_.notify_all();
+  spread_news();
 }
 
 template <class What, class Most>
@@ -347,9 +343,13 @@ void Engine::wake() {
   [[maybe_unused]] const ssize_t written = ::write(wake_fd_, &one, sizeof(one));
 }
 
-void Engine::tell_others() {
+void Engine::spread_news() {
   news_.fetch_add(1);
   news_.notify_all();
+}
+
+void Engine::tell_others() {
+  spread_news();
   if (asleep_) wake();
 }
 

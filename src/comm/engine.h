@@ -41,7 +41,7 @@ WaitPolicy wait_policy(int ranks_per_core, const Config &config);
 // What callers hold while they are in the engine: nothing, where one thread at a time calls.
 using Lock = std::unique_lock<FairMutex>;
 
-// What a thread waits for.
+// What a thread waits for. OfCommunicator is the part of it that all conditions on one communicator share.
 class Condition {
  public:
   virtual ~Condition() = default;
@@ -52,6 +52,16 @@ class Condition {
   virtual std::string describe(std::int64_t seconds) const = 0;
   // Ends it with an error, here and on the other ranks.
   virtual void time_out(const Error &error) = 0;
+};
+
+class OfCommunicator : public Condition {
+ public:
+  explicit OfCommunicator(Communicator &communicator) : communicator_(communicator) {}
+  std::uint64_t arrivals() const override { return communicator_.deliveries(); }
+  void time_out(const Error &error) override { communicator_.fail_everywhere(error); }
+
+ protected:
+  Communicator &communicator_;
 };
 
 class Engine {
@@ -105,6 +115,8 @@ class Engine {
   void look_around(std::int64_t now);
   void fail_all(const Error &error);
   void keep_stray(const mesh::Record &record);
+  // Before something is started there.
+  void enter(Communicator &communicator);
   void touch(Communicator &communicator) {
     if (communicator.listed) return;
     communicator.listed = true;
@@ -113,6 +125,7 @@ class Engine {
   bool waits_for_grant() const;
   void sleep(const Condition &condition, Lock &lock);
   void wake();
+  void spread_news();
   void tell_others();
   void give_up(const Error &error);
 

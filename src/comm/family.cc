@@ -106,28 +106,24 @@ Result<Communicator *> Family::make(Communicator &parent, Identity identity, con
   return member.get();
 }
 
-Result<Communicator *> Family::split(Communicator &parent, std::int32_t colour, std::int32_t key, Lock &lock) {
+Result<Communicator *> Family::form(Communicator &parent, Place mine, Lock &lock) {
   const Making making(engine_);
-  const Place mine = {colour, key, 0};
   TUTTI_TRY(const std::vector<Place> places, exchange(parent, mine, lock));
   TUTTI_TRY(const Identity identity, agree(parent, lock));
-  if (colour != kNoColour) return make(parent, identity, places, mine);
+  if (mine.colour != kNoColour) return make(parent, identity, places, mine);
   taken_[identity.id] = false;
   return nullptr;
 }
 
+Result<Communicator *> Family::split(Communicator &parent, std::int32_t colour, std::int32_t key, Lock &lock) {
+  return form(parent, {colour, key, 0}, lock);
+}
+
 Result<Communicator *> Family::create(Communicator &parent, std::span<const std::int32_t> ranks, Lock &lock) {
-  const Making making(engine_);
   const auto at = std::ranges::find(ranks, parent.rank());
-  const bool member = at != ranks.end();
   std::uint32_t list = 1;  // not what split() says
   for (const std::int32_t rank : ranks) list = (list ^ static_cast<std::uint32_t>(rank + 1)) * 0x01000193u;  // FNV-1a
-  const Place mine = {member ? 0 : kNoColour, static_cast<std::int32_t>(at - ranks.begin()), list};
-  TUTTI_TRY(const std::vector<Place> places, exchange(parent, mine, lock));
-  TUTTI_TRY(const Identity identity, agree(parent, lock));
-  if (member) return make(parent, identity, places, mine);
-  taken_[identity.id] = false;
-  return nullptr;
+  return form(parent, {at != ranks.end() ? 0 : kNoColour, static_cast<std::int32_t>(at - ranks.begin()), list}, lock);
 }
 
 Result<> Family::free(Communicator &communicator, Lock &lock) {

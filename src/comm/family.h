@@ -47,6 +47,8 @@ class Family {
   };
   Result<std::vector<Place>> exchange(Communicator &parent, Place mine, Lock &lock);
   Result<Identity> agree(Communicator &parent, Lock &lock);
+  // Of the ranks that say the same colour.
+  Result<Communicator *> form(Communicator &parent, Place mine, Lock &lock);
   Result<Communicator *> make(Communicator &parent, Identity identity, const std::vector<Place> &places, Place mine);
 
   Engine &engine_;

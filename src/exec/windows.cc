@@ -15,18 +15,14 @@ Windows::Windows(mesh::Mesh &mesh, const mesh::Group &group, std::uint16_t commu
       window_bytes_(window_bytes),
       half_(window_bytes / 2),
       windows_(static_cast<std::size_t>(group.ranks())) {
-  for (Window &window : windows_) window.end = window_bytes_;
+  for (mesh::Window &window : windows_) window.end = window_bytes_;
 }
 
 void Windows::tell(int rank) {
-  Window &window = of(rank);
-  const std::uint64_t consumed = window.consumed;
-  const bool told =
-      mesh_.send_control(rank, {.communicator = communicator_, .signature = generation_}, link::Kind::window,
-                         {reinterpret_cast<const std::byte *>(&consumed), sizeof(consumed)});
-  if (told) window.told = consumed;
-  due_ += static_cast<int>(!told) - static_cast<int>(window.due);
-  window.due = !told;
+  mesh::Window &window = of(rank);
+  due_ -= static_cast<int>(window.due);
+  window.tell(mesh_, rank, {.communicator = communicator_, .signature = generation_}, link::Kind::window);
+  due_ += static_cast<int>(window.due);
 }
 
 void Windows::retry() {

@@ -4,17 +4,15 @@
 // not begun that call or an earlier message is missing, lies in its memory; a sender stops once a window of bytes is
 // out that it does not know to be consumed, over all calls together.
 //
-// Invariants
-// - Both ends count the same: every message of data by its bytes and what keeping it costs, from the first call on.
-// - A receiver tells what it has consumed before its sender runs out: at half a window. So a sender that waits, waits
-//   for consumption, never for news of it.
+// Invariant: both ends count the same (mesh/window.h): every message of data by its bytes and what keeping it costs,
+// from the first call on.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "mesh/group.h"
-#include "mesh/mesh.h"
+#include "mesh/window.h"
 
 namespace tutti::exec {
 
@@ -29,14 +27,12 @@ class Windows {
   // could take all of it, and nobody would go on. So a message of a later call has to fit into what is left of the
   // other half; the oldest call's may reach beyond the end, or what is larger than a window would never be sent.
   bool open(int rank, std::uint64_t bytes, bool oldest) const {
-    const Window &window = of(rank);
+    const mesh::Window &window = of(rank);
     return oldest ? window.sent < window.end : window.sent + charge(bytes) + half_ <= window.end;
   }
   void sent(int rank, std::uint64_t bytes) { of(rank).sent += charge(bytes); }
   void consumed(int rank, std::uint64_t bytes) {
-    Window &window = of(rank);
-    window.consumed += charge(bytes);
-    if (window.consumed - window.told >= half_) [[unlikely]]
+    if (of(rank).consume(charge(bytes), half_)) [[unlikely]]
       tell(rank);
   }
   // A message of kind window has come.
@@ -46,16 +42,11 @@ class Windows {
   void retry();
 
  private:
-  struct Window {
-    std::uint64_t sent = 0, end = 0;       // of what we send
-    std::uint64_t consumed = 0, told = 0;  // of what we receive
-    bool due = false;
-  };
   // Keeping a message costs more than its bytes: without this, empty ones would count for nothing.
   static constexpr std::uint64_t kMessageBytes = 64;
   static std::uint64_t charge(std::uint64_t bytes) { return bytes + kMessageBytes; }
-  Window &of(int rank) { return windows_[static_cast<std::size_t>(group_.rank_of(rank))]; }
-  const Window &of(int rank) const { return windows_[static_cast<std::size_t>(group_.rank_of(rank))]; }
+  mesh::Window &of(int rank) { return windows_[static_cast<std::size_t>(group_.rank_of(rank))]; }
+  const mesh::Window &of(int rank) const { return windows_[static_cast<std::size_t>(group_.rank_of(rank))]; }
   void tell(int rank);
 
   mesh::Mesh &mesh_;
@@ -63,7 +54,7 @@ class Windows {
   const std::uint16_t communicator_;
   const std::uint32_t generation_;
   const std::uint64_t window_bytes_, half_;
-  std::vector<Window> windows_;  // by rank of the group
+  std::vector<mesh::Window> windows_;  // by rank of the group
   int due_ = 0;
 };
 

@@ -54,7 +54,7 @@ Matcher::Matcher(mesh::Mesh &mesh, const mesh::Group &group, std::uint16_t commu
   for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
     peers_[rank].rank = static_cast<std::int32_t>(rank);
     peers_[rank].world_rank = group.world_rank(peers_[rank].rank);
-    peers_[rank].end = options.window_bytes;
+    peers_[rank].window.end = options.window_bytes;
   }
 }
 
@@ -73,14 +73,14 @@ TUTTI_HOT void Matcher::finish(ReceiveOperation &receive) {
 }
 
 TUTTI_HOT bool Matcher::travels_at_once(const Peer &peer, const SendOperation &send) const {
-  return send.mode == Mode::standard && send.bytes <= mesh_.eager_bytes() && peer.sent < peer.end;
+  return send.mode == Mode::standard && send.bytes <= mesh_.eager_bytes() && peer.window.sent < peer.window.end;
 }
 
 TUTTI_HOT bool Matcher::post_message(Peer &peer, const SendOperation &send) {
   if (!mesh_.send_message(peer.world_rank, stream(static_cast<std::uint32_t>(send.tag), generation_),
                           link::Kind::message, bytes_of(send)))
     return false;
-  peer.sent += charge(send.bytes);
+  peer.window.sent += charge(send.bytes);
   return true;
 }
 
@@ -209,18 +209,13 @@ void Matcher::answer(ReceiveOperation &receive, Peer &from, std::int32_t tag, st
 }
 
 TUTTI_HOT void Matcher::count_received(Peer &from, std::uint64_t bytes) {
-  from.received += charge(bytes);
-  if (from.received - from.told >= options_.window_bytes / 2) [[unlikely]]
+  if (from.window.consume(charge(bytes), options_.window_bytes / 2)) [[unlikely]]
     tell(from);
 }
 
 void Matcher::tell(Peer &from) {
-  const std::uint64_t received = from.received;
-  const bool told =
-      mesh_.send_control(from.world_rank, stream(0, generation_), link::Kind::matched, bytes_of(received));
-  if (told) from.told = received;
-  from.news_due = !told;
-  if (!told) mark_busy(from);
+  from.window.tell(mesh_, from.world_rank, stream(0, generation_), link::Kind::matched);
+  if (from.window.due) mark_busy(from);
 }
 
 void Matcher::deliver(const mesh::Record &record) {
@@ -313,9 +308,10 @@ void Matcher::take_bulk(Peer &from, const mesh::Record &record) {
 void Matcher::take_news(Peer &from, const mesh::Record &record) {
   if (record.stream.signature != generation_) return;
   const std::optional<std::uint64_t> received = value_of(record);
-  if (!received || *received > from.sent || *received + options_.window_bytes < from.end)
+  mesh::Window &window = from.window;
+  if (!received || *received > window.sent || *received + options_.window_bytes < window.end)
     return mesh_.reject(record.peer, "it has received more messages than were sent, or fewer than before");
-  from.end = *received + options_.window_bytes;
+  window.end = *received + options_.window_bytes;
   if (!from.waiting.empty()) mark_busy(from);
 }
 
@@ -381,10 +377,10 @@ bool Matcher::advance_held(Peer &peer) {
 }
 
 bool Matcher::advance(Peer &peer) {
-  if (peer.news_due) tell(peer);
+  if (peer.window.due) tell(peer);
   // Answers first: a peer waits for them. Small messages go before the pieces of large ones.
   const bool answers = advance_answers(peer), sends = advance_sends(peer), transfers = advance_transfers(peer);
-  return advance_held(peer) || answers || sends || transfers || peer.news_due;
+  return advance_held(peer) || answers || sends || transfers || peer.window.due;
 }
 
 void Matcher::mark_busy(Peer &peer) {
@@ -425,7 +421,7 @@ void Matcher::fail(Error error) {
     for (Queue<SendOperation> *queue : {&peer.waiting, &peer.transfers, &peer.held})
       while (!queue->empty()) end(queue->pop());
     while (!peer.answers.empty()) end(peer.answers.pop());
-    peer.busy = peer.news_due = false;
+    peer.busy = peer.window.due = false;
   }
   requests_.drain(ends);
   incoming_.drain(ends);

@@ -32,7 +32,7 @@
 #include "match/posted.h"
 #include "match/unexpected.h"
 #include "mesh/group.h"
-#include "mesh/mesh.h"
+#include "mesh/window.h"
 
 namespace tutti::match {
 
@@ -89,19 +89,17 @@ class Matcher {
  private:
   struct Peer {
     std::int32_t rank = 0, world_rank = 0;
+    mesh::Window window;  // of messages
     // To it.
-    std::uint64_t sent = 0, end = 0;  // bytes of messages as windows count them; where the window ends
-    std::uint32_t unanswered = 0;     // requests
-    Queue<SendOperation> waiting;     // not yet on their way, in order
-    Queue<SendOperation> transfers;   // answered; the first one is being sent
-    Queue<SendOperation> held;        // sent, but for the acknowledgement of memory that the device reads
+    std::uint32_t unanswered = 0;    // requests
+    Queue<SendOperation> waiting;    // not yet on their way, in order
+    Queue<SendOperation> transfers;  // answered; the first one is being sent
+    Queue<SendOperation> held;       // sent, but for the acknowledgement of memory that the device reads
     // From it.
-    std::uint64_t received = 0, told = 0;  // bytes of messages as windows count them
-    std::uint64_t kept = 0;                // of those that no receive waits for
-    std::uint32_t requests = 0;            // of those that no receive waits for
-    Queue<ReceiveOperation> answers;       // receives that have matched a request and wait to say so
-    bool news_due = false;
-    bool busy = false;  // in busy_
+    std::uint64_t kept = 0;           // bytes of messages that no receive waits for, as windows count them
+    std::uint32_t requests = 0;       // of those that no receive waits for
+    Queue<ReceiveOperation> answers;  // receives that have matched a request and wait to say so
+    bool busy = false;                // in busy_
   };
 
   static std::uint64_t charge(std::uint64_t bytes) { return bytes + kMessageBytes; }

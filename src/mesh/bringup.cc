@@ -13,7 +13,6 @@
 namespace tutti::mesh {
 namespace {
 
-constexpr std::size_t kCacheLine = 64;
 // Header and payload that are worth handing over with the post itself, where the device can. Larger inline limits make
 // send queue entries, and so queues, larger on real devices.
 constexpr std::uint32_t kInlineBytes = 256;

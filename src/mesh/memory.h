@@ -13,6 +13,8 @@
 
 namespace tutti::mesh {
 
+inline constexpr std::size_t kCacheLine = 64;
+
 // Where memory comes from and belongs.
 struct MemorySource {
   const verbs::Device *device = nullptr;

@@ -5,12 +5,6 @@
 #include <map>
 
 namespace tutti::mesh {
-namespace {
-
-constexpr std::size_t kCacheLine = 64;
-
-}  // namespace
-
 Result<ReceiveQueue> ReceiveQueue::create(const MemorySource &source, std::uint32_t buffers,
                                           std::size_t payload_bytes) {
   ReceiveQueue queue;

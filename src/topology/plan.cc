@@ -71,6 +71,9 @@ Result<PinPlan> plan_spare_core(const Machine &machine, const std::vector<int> &
                   cpu_list_text(allowed));
     return PinPlan{std::move(cores.back()), "the last core that the launcher gave"};
   }
+  if (local_rank < 0 || local_rank >= local_ranks)
+    return fail(Code::limit, "local rank {} of {} makes no sense, so nobody knows which cores are spare", local_rank,
+                local_ranks);
   const auto ranks = static_cast<std::size_t>(local_ranks);
   if (cores.size() < 2 * ranks)
     return fail(Code::limit, "{} ranks and as many threads beside them need {} cores, and there are {}", local_ranks,

@@ -5,7 +5,11 @@
 
 #include "support/thread_ranks.h"
 
+#define EXPECT_OK(call) EXPECT_EQ(call, TUTTI_SUCCESS) << last_error().text
+
 namespace tutti::test {
+
+using Ints = std::vector<std::int32_t>;
 
 inline void expect_text(const tutti_error &error, const std::vector<std::string> &parts) {
   const std::string text = error.text;
@@ -17,6 +21,17 @@ inline void expect_error(tutti_result result, tutti_result expected, const std::
   EXPECT_EQ(result, expected) << last_error().text;
   EXPECT_EQ(last_error().result, expected);
   expect_text(last_error(), parts);
+}
+
+// A world of that many ranks, and what each of them does in it.
+inline void with_ranks(int count, const std::function<void(int, tutti_comm *)> &body, const Variables &everywhere = {},
+                       bool threads = false) {
+  Start start;
+  start.everywhere = everywhere;
+  start.options.threads = threads;
+  ThreadRanks ranks(count, start);
+  ASSERT_TRUE(ranks.up()) << ranks.errors();
+  ranks.each(body);
 }
 
 inline tutti_result sum(tutti_comm *comm, std::size_t count) {

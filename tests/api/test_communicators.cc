@@ -11,18 +11,6 @@
 namespace tutti::test {
 namespace {
 
-using Ints = std::vector<std::int32_t>;
-
-#define EXPECT_OK(call) EXPECT_EQ(call, TUTTI_SUCCESS) << last_error().text
-
-void with_ranks(int count, const std::function<void(int, tutti_comm *)> &body, bool threads = false) {
-  Start start;
-  start.options.threads = threads;
-  ThreadRanks ranks(count, start);
-  ASSERT_TRUE(ranks.up()) << ranks.errors();
-  ranks.each(body);
-}
-
 std::int32_t rank_in(tutti_comm *comm) {
   std::int32_t rank = -9;
   EXPECT_OK(tutti_comm_rank(comm, &rank));
@@ -217,7 +205,7 @@ TEST(Communicators, ThreadsWithCommunicatorsOfTheirOwn) {
         for (std::thread &thread : threads) thread.join();
         for (tutti_comm *&comm : comms) EXPECT_OK(tutti_comm_free(&comm));
       },
-      true);
+      {}, true);
 }
 
 TEST(Communicators, MistakesAreErrors) {

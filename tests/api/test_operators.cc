@@ -6,6 +6,7 @@
 #include <array>
 
 #include "support/exact_elements.h"
+#include "support/matrices.h"
 #include "support/random.h"
 #include "support/thread_ranks.h"
 
@@ -153,22 +154,6 @@ TEST(Sum, case_51_Bfloat16DoesNotStall) {
   });
 }
 
-// The product of 2x2 integer matrices depends on the order of the factors.
-using Matrix = std::array<std::int64_t, 4>;
-Matrix times(const Matrix &a, const Matrix &b) {
-  return {a[0] * b[0] + a[1] * b[2], a[0] * b[1] + a[1] * b[3], a[2] * b[0] + a[3] * b[2], a[2] * b[1] + a[3] * b[3]};
-}
-void multiply_matrices(const void *in, void *in_out, std::size_t count, void *) {
-  for (std::size_t i = 0; i < count; ++i) {
-    auto &right = static_cast<Matrix *>(in_out)[i];
-    right = times(static_cast<const Matrix *>(in)[i], right);
-  }
-}
-Matrix matrix(int rank, std::size_t i) {
-  const auto k = static_cast<std::int64_t>(i % 5);
-  return {rank + 1, k, 1 - k, rank % 3};
-}
-
 TEST(UserOperators, case_48_OperandsThatDoNotCommuteKeepTheOrderOfRanks) {
   for (int size = 1; size <= 9; ++size) {
     ThreadRanks ranks(size);
@@ -182,9 +167,7 @@ TEST(UserOperators, case_48_OperandsThatDoNotCommuteKeepTheOrderOfRanks) {
         ASSERT_EQ(tutti_allreduce(in.data(), out.data(), count, TUTTI_OP_ELEMENT, product, comm), TUTTI_SUCCESS)
             << last_error().text;
         for (std::size_t i = 0; i < count; ++i) {
-          Matrix expected = matrix(0, i);
-          for (int other = 1; other < size; ++other) expected = times(expected, matrix(other, i));
-          ASSERT_EQ(out[i], expected) << size << " ranks, count " << count << ", element " << i;
+          ASSERT_EQ(out[i], product_of(0, size, i)) << size << " ranks, count " << count << ", element " << i;
         }
       }
       EXPECT_EQ(tutti_op_free(&product), TUTTI_SUCCESS);

@@ -9,18 +9,6 @@
 namespace tutti::test {
 namespace {
 
-using Ints = std::vector<std::int32_t>;
-
-#define EXPECT_OK(call) EXPECT_EQ(call, TUTTI_SUCCESS) << last_error().text
-
-void with_ranks(int count, const std::function<void(int, tutti_comm *)> &body, const Variables &everywhere = {}) {
-  Start start;
-  start.everywhere = everywhere;
-  ThreadRanks ranks(count, start);
-  ASSERT_TRUE(ranks.up()) << ranks.errors();
-  ranks.each(body);
-}
-
 Ints pattern(std::size_t count, int salt) {
   Ints values(count);
   std::iota(values.begin(), values.end(), salt * 1000);

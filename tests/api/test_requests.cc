@@ -9,21 +9,6 @@
 namespace tutti::test {
 namespace {
 
-using Ints = std::vector<std::int32_t>;
-
-// Everything that one rank does in a test of `ranks` ranks.
-void with_ranks(int count, const std::function<void(int, tutti_comm *)> &body, const Variables &everywhere = {},
-                bool threads = false) {
-  Start start;
-  start.everywhere = everywhere;
-  start.options.threads = threads;
-  ThreadRanks ranks(count, start);
-  ASSERT_TRUE(ranks.up()) << ranks.errors();
-  ranks.each(body);
-}
-
-#define EXPECT_OK(call) EXPECT_EQ(call, TUTTI_SUCCESS) << last_error().text
-
 tutti_request *start_sum(Ints &buffer, tutti_comm *comm) {
   tutti_request *request = nullptr;
   EXPECT_OK(tutti_iallreduce(TUTTI_IN_PLACE, buffer.data(), buffer.size(), TUTTI_INT32, TUTTI_SUM, comm, &request));

@@ -92,6 +92,10 @@ TEST(TuttiRun, AfterAFailureTheOthersAreEndedAfterTheGracePeriod) {
   EXPECT_LT(tutti::now_ns() - before, 500 * tutti::kNanosecondsPerSecond);  // it did not wait for the sleep
 }
 
+TEST(TuttiRun, ASignalOfItsOwnIsNotTakenForTheCause) {
+  EXPECT_EQ(tutti_run("-n 2 --grace 0 sh -c 'if [ $RANK = 1 ]; then exit 5; fi; exec sleep 1000'").status, 5);
+}
+
 TEST(TuttiRun, ThoseWhoIgnoreBeingAskedAreEndedToo) {
   const Outcome outcome =
       tutti_run("-n 2 --grace 0 sh -c 'if [ $RANK = 1 ]; then exit 5; fi; trap \"\" TERM; while :; do sleep 1; done'");
@@ -112,16 +116,17 @@ TEST(TuttiRun, WhatCannotBeStartedIsAClearError) {
   EXPECT_TRUE(has(tutti_run("-n 1 --lable true").output, "unknown option --lable"));
 }
 
-// Starts tutti-run directly, waits until every rank has written its pid to a file, and gives the pids.
+// Starts tutti-run directly, waits until every rank has made ready and has written its pid to a file, and gives the
+// pids.
 class Started {
  public:
-  explicit Started(const std::string &script) {
+  Started(const std::string &make_ready, const std::string &script) {
     char name[] = "/tmp/tutti-run-test-XXXXXX";
     ::close(::mkstemp(name));
     file_ = name;
     pid_ = ::fork();
     if (pid_ == 0) {
-      const std::string text = fmt::format("echo $$ >> {}; {}", file_, script);
+      const std::string text = fmt::format("{}; echo $$ >> {}; {}", make_ready, file_, script);
       ::execl(TUTTI_RUN, TUTTI_RUN, "-n", "2", "--grace", "1000", "sh", "-c", text.c_str(), nullptr);
       ::_exit(99);
     }
@@ -160,7 +165,7 @@ void await_gone(const std::set<pid_t> &pids) {
 
 TEST(TuttiRun, SignalsArePassedOn) {
   for (const int number : {SIGINT, SIGTERM}) {
-    const Started job("trap 'exit 9' TERM INT; while :; do sleep 0.01; done");
+    const Started job("trap 'exit 9' TERM INT", "while :; do sleep 0.01; done");
     const auto ranks = job.pids();
     ::kill(job.pid(), number);
     EXPECT_EQ(WEXITSTATUS(job.wait()), 9);
@@ -169,7 +174,7 @@ TEST(TuttiRun, SignalsArePassedOn) {
 }
 
 TEST(TuttiRun, IfItIsKilledItsRanksEndAsWell) {
-  const Started job("exec sleep 1000");
+  const Started job(":", "exec sleep 1000");
   const auto ranks = job.pids();
   ::kill(job.pid(), SIGKILL);
   job.wait();

@@ -6,25 +6,16 @@
 #include <cstring>
 
 #include "exec/execution.h"
+#include "steps.h"
 #include "support/world_of_threads.h"
 
 namespace tutti::exec {
 namespace {
 
-using collectives::Buffer;
-using collectives::Range;
-using collectives::Step;
-using Kind = collectives::Step::Kind;
 using test::RankSetup;
 
 constexpr mesh::Stream kStream = {.communicator = 0, .call = 1, .signature = 2};
 constexpr std::uint32_t kWindow = 256 * 1024;
-
-Range out(std::uint32_t first, std::uint32_t blocks = 1) { return {Buffer::output, first, blocks}; }
-Range scratch(std::uint32_t first, std::uint32_t blocks = 1) { return {Buffer::scratch, first, blocks}; }
-Step send(int peer, Range from) { return {.kind = Kind::send, .peer = peer, .source = from}; }
-Step recv(int peer, Range to) { return {.kind = Kind::recv, .peer = peer, .target = to}; }
-Step recv_reduce(int peer, Range at) { return {.kind = Kind::recv_reduce, .peer = peer, .source = at, .target = at}; }
 
 // One rank's schedule, its buffer of 64-bit elements, and what runs it.
 struct Player {

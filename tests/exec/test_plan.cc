@@ -7,21 +7,10 @@
 #include <algorithm>
 
 #include "exec/plan.h"
+#include "steps.h"
 
 namespace tutti::exec {
 namespace {
-
-using collectives::Buffer;
-using collectives::Range;
-using collectives::Step;
-using Kind = collectives::Step::Kind;
-
-Range in(std::uint32_t first, std::uint32_t blocks = 1) { return {Buffer::input, first, blocks}; }
-Range out(std::uint32_t first, std::uint32_t blocks = 1) { return {Buffer::output, first, blocks}; }
-Range scratch(std::uint32_t first, std::uint32_t blocks = 1) { return {Buffer::scratch, first, blocks}; }
-Step send(int peer, Range from) { return {.kind = Kind::send, .peer = peer, .source = from}; }
-Step recv(int peer, Range to) { return {.kind = Kind::recv, .peer = peer, .target = to}; }
-Step copy(Range from, Range to) { return {.kind = Kind::copy, .source = from, .target = to}; }
 
 Plan compile(std::vector<Step> steps, bool in_place = false) {
   return Plan::compile({.blocks = 4,

@@ -129,6 +129,34 @@ TEST(Plan, ALocalRankOutOfRangeIsNotBound) {
     EXPECT_TRUE(plan_pin(machine, machine.permitted, Pin::core, rank, ranks).cpus.empty());
 }
 
+TEST(Plan, ASpareCoreIsNobodyElses) {
+  const Machine machine = synthetic(kTwoNodes);
+  for (const int ranks : {1, 2, 3, 4}) {
+    std::map<int, int> users;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const Result<PinPlan> spare = plan_spare_core(machine, machine.permitted, rank, ranks);
+      ASSERT_TRUE(spare) << spare.error().text;
+      for (const PinPlan &plan : {plan_pin(machine, machine.permitted, Pin::core, rank, ranks), *spare})
+        for (const int cpu : plan.cpus) EXPECT_EQ(++users[cpu], 1) << "CPU " << cpu << ", " << ranks << " ranks";
+    }
+    EXPECT_EQ(users.size(), static_cast<std::size_t>(4 * ranks)) << "two cores of two CPUs for each rank";
+  }
+}
+
+TEST(Plan, WithoutASpareCoreTheReasonIsTold) {
+  const Machine machine = synthetic(kTwoNodes);
+  const auto reason = [&](const std::vector<int> &allowed, int rank, int ranks) {
+    const Result<PinPlan> spare = plan_spare_core(machine, allowed, rank, ranks);
+    return spare ? "CPUs " + cpu_list_text(spare->cpus) : spare.error().text;
+  };
+  EXPECT_EQ(reason(machine.permitted, 0, 5), "5 ranks and as many threads beside them need 10 cores, and there are 8");
+  EXPECT_EQ(reason({2, 3}, 0, 2),
+            "the launcher bound this process to CPUs 2-3, one core: a thread beside it needs another");
+  EXPECT_EQ(reason({2, 4, 5}, 1, 2), "CPUs 4-5") << "the last core that the launcher gave";
+  for (const auto &[rank, ranks] : {std::pair{-1, 4}, std::pair{4, 4}, std::pair{0, 0}})
+    EXPECT_NE(reason(machine.permitted, rank, ranks).find("makes no sense"), std::string::npos);
+}
+
 TEST(Plan, AQuotaCountsAsFewerCpus) {
   EXPECT_EQ(usable_cpu_count(8, 0), 8);
   EXPECT_EQ(usable_cpu_count(8, 1.5), 2);

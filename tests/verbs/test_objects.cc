@@ -7,11 +7,11 @@
 namespace tutti::verbs {
 namespace {
 
-struct Bench {
+struct OpenedDevice {
   ScriptedDevice script;
   Device device;
 
-  explicit Bench(DeviceKind kind = DeviceKind::rdma)
+  explicit OpenedDevice(DeviceKind kind = DeviceKind::rdma)
       : device(*Device::open(script.api, &script.device, kind, {.host = "h1"})) {}
 };
 
@@ -24,7 +24,7 @@ void expect_error(const Result<T> &result, Code code, std::initializer_list<cons
 }
 
 TEST(Objects, AreMadeAndDestroyedThroughTheDevicesTable) {
-  Bench bench;
+  OpenedDevice bench;
   {
     const auto pd = alloc_pd(bench.device);
     ASSERT_TRUE(pd);
@@ -39,7 +39,7 @@ TEST(Objects, AreMadeAndDestroyedThroughTheDevicesTable) {
 }
 
 TEST(Objects, case_10_EveryCreateThatRunsOutOfMemoryNamesObjectSizeDeviceAndLimit) {
-  Bench bench;
+  OpenedDevice bench;
   bench.script.create_error = ENOMEM;
   expect_error(alloc_pd(bench.device), Code::memory, {"protection domain", "fake0", "ENOMEM", "ulimit -l"});
   expect_error(create_cq(bench.device, 77, nullptr, nullptr), Code::memory, {"of 77 entries", "fake0", "ulimit -l"});
@@ -50,13 +50,13 @@ TEST(Objects, case_10_EveryCreateThatRunsOutOfMemoryNamesObjectSizeDeviceAndLimi
 }
 
 TEST(Objects, case_10_TheSoftwareDeviceNeverMentionsLockedMemory) {
-  Bench bench(DeviceKind::software);
+  OpenedDevice bench(DeviceKind::software);
   bench.script.create_error = ENOMEM;
   EXPECT_EQ(create_cq(bench.device, 77, nullptr, nullptr).error().text.find("lock"), std::string::npos);
 }
 
 TEST(Objects, OtherFailuresSayWhatTheyUsuallyMean) {
-  Bench bench;
+  OpenedDevice bench;
   bench.script.create_error = EFAULT;
   expect_error(reg_mr(bench.device, &bench.script.pd, nullptr, 4096, 0), Code::memory, {"EFAULT", "read-only"});
   bench.script.create_error = EACCES;
@@ -64,7 +64,7 @@ TEST(Objects, OtherFailuresSayWhatTheyUsuallyMean) {
 }
 
 TEST(Objects, MemoryIsFreedOnceByItsLastOwner) {
-  Bench bench;
+  OpenedDevice bench;
   {
     Result<Memory> memory = Memory::allocate(bench.device, 10);
     ASSERT_TRUE(memory);

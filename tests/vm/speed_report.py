@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """speed_report.py FOLDER JSON ROUNDS: the figures that the scenario `speed` left in FOLDER, as ratios beside their targets.
-speed_report.py --has-figures FILE: whether perftest printed figures there.
+speed_report.py --has-figures FOLDER NAME: whether perftest printed the figure there that is used.
 
 Prints a table and writes JSON. Fails where a figure is missing or a result was wrong, never for how fast something was.
 """
@@ -33,11 +33,22 @@ def figures(path):
     return row if all(map(math.isfinite, row)) else None
 
 
-def perftest(folder, name, column):
+# Which column is used of NAME.ROUND.txt: "t_typical[usec]", "MsgRate[Mpps]", else "BW average[MiB/sec]" (printed as MB/sec).
+COLUMN = {"send_lat": 4, "send_bw": 4}
+
+
+def figure(folder, name):
+    """None where there is none, or 0, as perftest's clock gives it when the guest was stopped meanwhile."""
     row = figures(folder / f"{name}.txt")
-    if row is None or len(row) <= column:
-        raise ValueError(f"{name}: no figures in what perftest printed")
-    return row[column]
+    column = COLUMN.get(name.partition(".")[0], 3)
+    return row[column] if row is not None and len(row) > column and row[column] > 0 else None
+
+
+def perftest(folder, name):
+    value = figure(folder, name)
+    if value is None:
+        raise ValueError(f"{name}: no figure in what perftest printed")
+    return value
 
 
 def bare(folder, size, round_number):
@@ -48,13 +59,13 @@ def rounds():
     return range(1, int(sys.argv[3]) + 1)
 
 
-def over_rounds(figure):
+def over_rounds(value):
     """The median over the rounds, of figures or of ratios taken within a round."""
-    return statistics.median(figure(round_number) for round_number in rounds())
+    return statistics.median(value(round_number) for round_number in rounds())
 
 
 def versus_limits(folder):
-    mib_per_s = lambda name, r: perftest(folder, f"{name}.{r}", 3)  # "BW average[MiB/sec]" (printed as MB/sec)
+    mib_per_s = lambda name, r: perftest(folder, f"{name}.{r}")
     us_per_mib = lambda name, r: 1e6 / mib_per_s(name, r)
     allreduce = lambda size, r: tutti(folder, "allreduce", size, r)
     broadcast = lambda r: tutti(folder, "broadcast", MIB, r)
@@ -67,8 +78,8 @@ def versus_limits(folder):
            "limit": over_rounds(lambda r: bare(folder, 40, r)),
            "ratio": over_rounds(lambda r: allreduce(8, r) / bare(folder, 40, r)), "target": "-"}
     yield {"what": "allreduce 8 B / ib_send_lat 8 B", "unit": "us", "ours": over_rounds(lambda r: allreduce(8, r)),
-           "limit": over_rounds(lambda r: perftest(folder, f"send_lat.{r}", 4)),
-           "ratio": over_rounds(lambda r: allreduce(8, r) / perftest(folder, f"send_lat.{r}", 4)), "target": "-"}
+           "limit": over_rounds(lambda r: perftest(folder, f"send_lat.{r}")),
+           "ratio": over_rounds(lambda r: allreduce(8, r) / perftest(folder, f"send_lat.{r}")), "target": "-"}
     yield {"what": "broadcast 1 MiB / ib_write_bw", "unit": "MiB/s", "ours": over_rounds(lambda r: 1e6 / broadcast(r)),
            "limit": over_rounds(lambda r: mib_per_s("write_bw", r)),
            "ratio": over_rounds(lambda r: us_per_mib("write_bw", r) / broadcast(r)), "target": ">= 0.9"}
@@ -83,13 +94,9 @@ def versus_limits(folder):
 def device_alone_us(folder, collective, size):
     """What the device needs by itself for a message of that many bytes, or for an exchange of two: start-up and bytes."""
     if collective == "allreduce":
-        return over_rounds(lambda r: bare(folder, 8, r) + 2 * size / (perftest(folder, f"write_both.{r}", 3) * 1.048576))
-    # A round that a slow host stretched has a rate of 0 in perftest's digits.
-    rates = [rate for r in rounds() if (rate := perftest(folder, f"send_bw.{r}", 4)) > 0]
-    if not rates:
-        raise ValueError("ib_send_bw tells no message rate")
-    return 1 / statistics.median(rates) + over_rounds(
-        lambda r: size / (perftest(folder, f"write_bw.{r}", 3) * 1.048576))
+        return over_rounds(lambda r: bare(folder, 8, r) + 2 * size / (perftest(folder, f"write_both.{r}") * 1.048576))
+    return over_rounds(lambda r: 1 / perftest(folder, f"send_bw.{r}")) + over_rounds(
+        lambda r: size / (perftest(folder, f"write_bw.{r}") * 1.048576))
 
 
 def versus_mpi(folder):
@@ -110,7 +117,7 @@ def reached(row):
 
 def main():
     if sys.argv[1] == "--has-figures":
-        sys.exit(0 if figures(pathlib.Path(sys.argv[2])) else 1)
+        sys.exit(0 if figure(pathlib.Path(sys.argv[2]), sys.argv[3]) is not None else 1)
     folder, target = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     rows = [*versus_limits(folder), *versus_mpi(folder)]
     print(f"{'':48} {'ours':>10} {'beside':>10}       {'ratio':>6}  {'target':8}")

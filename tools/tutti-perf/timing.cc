@@ -13,7 +13,7 @@ namespace {
 // Up to here calls are timed in batches; above, one by one with inputs rewritten in between.
 constexpr std::size_t kBatchBytes = 32 * 1024;
 // A batch has as many calls as slots: enough that reading the clock (some 30 ns) vanishes even beside calls of 300 ns.
-constexpr std::size_t kSlots = 64, kFewestSlots = 8, kSlotBytes = 1024 * 1024;
+constexpr std::size_t kBuffers = 64, kFewestBuffers = 8, kBufferBytes = 1024 * 1024;
 constexpr std::size_t kFewestBatches = 20;
 // Without -n a point takes about so long per library, within a number of batches that gives steady medians.
 constexpr double kBatchedUs = 60'000, kSingleUs = 250'000;
@@ -28,7 +28,7 @@ struct Plan {
 // No more than the calls that were asked for.
 std::size_t calls_of(std::size_t bytes, std::size_t iterations) {
   if (bytes > kBatchBytes) return 1;
-  const std::size_t calls = std::clamp(kSlotBytes / std::max<std::size_t>(bytes, 1), kFewestSlots, kSlots);
+  const std::size_t calls = std::clamp(kBufferBytes / std::max<std::size_t>(bytes, 1), kFewestBuffers, kBuffers);
   return iterations > 0 ? std::min(calls, iterations) : calls;
 }
 

@@ -26,8 +26,8 @@ namespace {
 // Between asking a rank to end and ending it: time to flush files, not to finish work.
 constexpr std::int64_t kTermToKill = 2 * kNanosecondsPerSecond;
 
-// Failures this close together are one event; a rank that a signal ended is then taken for its cause.
-constexpr std::int64_t kSameMoment = 200 * kNanosecondsPerMillisecond;
+// Failures this close together are one event; a rank that a signal ended, not one of ours, is then taken for its cause.
+constexpr std::int64_t kSameMoment = kNanosecondsPerSecond;
 
 struct Rank {
   pid_t pid = -1;  // -1: ended
@@ -162,7 +162,7 @@ void Job::ended(std::size_t rank, int status) {
   const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   // A dying process closes its connections before it can be waited for: ranks that exit because of it may be seen
   // first.
-  const bool cause = WIFSIGNALED(status) && !signalled_ && now_ns() < failed_at_ + kSameMoment;
+  const bool cause = WIFSIGNALED(status) && !signalled_ && !asked_ && now_ns() < failed_at_ + kSameMoment;
   if (code == 0 || (exit_status_ != 0 && !cause)) return;
   if (exit_status_ == 0) failed_at_ = now_ns();
   exit_status_ = code;

@@ -47,6 +47,7 @@ TEST(ControlLetters, EveryRankReachesEveryOther) {
   constexpr int kEach = 5;
   World world = connected(kRanks);
   std::vector<std::jthread> threads;
+  threads.reserve(kRanks);
   for (int rank = 0; rank < kRanks; ++rank)
     threads.emplace_back([&, rank] {
       Control &control = *world[static_cast<std::size_t>(rank)];
@@ -127,6 +128,7 @@ TEST(ControlLetters, WhoeverPostsAndLeavesAtOnceIsNoDeathToAnyone) {
   for (int round = 0; round < 30; ++round) {
     World world = connected(kRanks);
     std::vector<std::jthread> threads;
+    threads.reserve(kRanks);
     for (int rank = 0; rank < kRanks; ++rank)
       threads.emplace_back([&, rank] {
         Control &control = *world[static_cast<std::size_t>(rank)];

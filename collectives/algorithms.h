@@ -50,6 +50,8 @@ Algorithm scatterv_direct();
 Algorithm alltoall_direct();
 Algorithm alltoall_bruck();
 Algorithm alltoallv_direct();
+Algorithm alltoall_throttled();
+Algorithm alltoallv_throttled();
 Algorithm scan_doubling();
 Algorithm exscan_doubling();
 

@@ -14,7 +14,8 @@ Schedule build(const Parameters &parameters) {
   Builder builder(parameters, std::uint32_t(ranks));
   const Range own = builder.output(std::uint32_t(rank));
   if (!builder.in_place()) builder.copy(builder.input(0), own);
-  circulant_allgather(builder, {.size = ranks, .index = rank, .radix = parameters.radix}, Buffer::output);
+  circulant_allgather(builder, {.size = ranks, .index = rank, .radix = parameters.radix, .skips = parameters.skips},
+                      Buffer::output);
   return builder.take();
 }
 
@@ -25,7 +26,8 @@ Schedule build_by_scratch(const Parameters &parameters) {
   if (!builder.in_place()) builder.copy(builder.input(0), own);
   if (ranks == 1) return builder.take();
   builder.copy(own, builder.scratch_blocks(0, std::uint32_t(rank)));
-  circulant_allgather(builder, {.size = ranks, .index = rank, .radix = parameters.radix}, Buffer::scratch);
+  circulant_allgather(builder, {.size = ranks, .index = rank, .radix = parameters.radix, .skips = parameters.skips},
+                      Buffer::scratch);
   for (std::int32_t distance = 1; distance < ranks; ++distance) {
     const auto block = std::uint32_t(wrap(rank + distance, ranks));
     builder.copy(builder.scratch_blocks(0, block), builder.output(block));
@@ -42,9 +44,10 @@ Algorithm row(Collective collective) {
           .source = "Traff, Optimal, non-pipelined reduce-scatter and allreduce algorithms, arXiv 2410.14234",
           .keeps_rank_order = true,
           .radices = {2, 3, 4, 8},
-          .supports = supports_radix,
+          .supports = supports_circulant,
           .build = collective == Collective::allgather ? build : build_by_scratch,
-          .volume_blocks = all_other_blocks};
+          .volume_blocks = all_other_blocks,
+          .takes_skips = true};
 }
 
 }  // namespace

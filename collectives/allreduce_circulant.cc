@@ -13,7 +13,7 @@ Schedule build(const Parameters &parameters) {
   const std::int32_t ranks = parameters.ranks, rank = parameters.rank;
   if (ranks == 1) return vector_alone(parameters);
   Builder builder(parameters, std::uint32_t(ranks));
-  const Circle circle{.size = ranks, .index = rank, .radix = parameters.radix};
+  const Circle circle{.size = ranks, .index = rank, .radix = parameters.radix, .skips = parameters.skips};
   circulant_reduce_scatter(builder, circle, own_buffer(parameters), Buffer::output,
                            builder.output(std::uint32_t(rank)));
   circulant_allgather(builder, circle, Buffer::output);
@@ -31,9 +31,10 @@ Algorithm allreduce_circulant() {
           .source = "Traff, Optimal, non-pipelined reduce-scatter and allreduce algorithms, arXiv 2410.14234",
           .keeps_rank_order = false,
           .radices = {2, 3, 4, 8},
-          .supports = supports_radix,
+          .supports = supports_circulant,
           .build = build,
-          .volume_blocks = reduce_scatter_allgather_blocks};
+          .volume_blocks = reduce_scatter_allgather_blocks,
+          .takes_skips = true};
 }
 
 }  // namespace tutti::collectives

@@ -28,13 +28,14 @@ Schedule build(const Parameters &parameters) {
 Algorithm broadcast_circulant() {
   return {.collective = Collective::broadcast,
           .name = "circulant",
-          .summary = "n-1 + ceil(log2 p) rounds of m/n, n blocks given as radix; wins for large vectors, many ranks",
+          .summary = "n-1 + ceil(log2 p) rounds of m/n; wins for large vectors, many ranks",
           .source = "Traff, round-optimal n-block broadcast schedules, arXiv 2312.11236 and 2407.18004",
           .keeps_rank_order = true,
           .radices = {2, 16, 64},
           .supports = supports_radix,
           .build = build,
-          .volume_blocks = all_blocks_once};
+          .volume_blocks = all_blocks_once,
+          .radix_name = "blocks"};
 }
 
 }  // namespace tutti::collectives

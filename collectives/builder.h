@@ -61,8 +61,8 @@ class Builder {
     return {buffer, first, blocks};
   }
 
-  void send(std::int32_t peer, Range source) {
-    add({.kind = Step::Kind::send, .peer = peer, .source = source}, source.blocks);
+  void send(std::int32_t peer, Range source, std::int32_t after = -1) {
+    add({.kind = Step::Kind::send, .peer = peer, .source = source, .after = after}, source.blocks);
   }
   void recv(std::int32_t peer, Range target) {
     add({.kind = Step::Kind::recv, .peer = peer, .target = target}, target.blocks);
@@ -78,6 +78,8 @@ class Builder {
     add({.kind = Step::Kind::copy, .source = source, .target = target}, target.blocks);
   }
 
+  // The number of the next step.
+  std::int32_t steps() const { return std::int32_t(schedule_.steps.size()); }
   Schedule take() { return std::move(schedule_); }
 
  private:

@@ -39,13 +39,14 @@ Schedule build(const Parameters &parameters) {
 Algorithm reduce_circulant() {
   return {.collective = Collective::reduce,
           .name = "circulant",
-          .summary = "n-1 + ceil(log2 p) rounds of m/n, n blocks given as radix; wins for large vectors, many ranks",
+          .summary = "n-1 + ceil(log2 p) rounds of m/n; wins for large vectors, many ranks",
           .source = "as broadcast circulant, reversed",
           .keeps_rank_order = false,
           .radices = {2, 16, 64},
           .supports = supports_radix,
           .build = build,
-          .volume_blocks = all_blocks_once};
+          .volume_blocks = all_blocks_once,
+          .radix_name = "blocks"};
 }
 
 }  // namespace tutti::collectives

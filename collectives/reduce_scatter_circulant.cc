@@ -13,8 +13,10 @@ Schedule build(const Parameters &parameters) {
   if (parameters.ranks == 1) return reduce_scatter_alone(parameters);
   Builder builder(parameters, std::uint32_t(parameters.ranks));
   const Range result = reduce_scatter_result(builder, parameters);
-  circulant_reduce_scatter(builder, {.size = parameters.ranks, .index = parameters.rank, .radix = parameters.radix},
-                           Buffer::input, Buffer::scratch, result);
+  circulant_reduce_scatter(
+      builder,
+      {.size = parameters.ranks, .index = parameters.rank, .radix = parameters.radix, .skips = parameters.skips},
+      Buffer::input, Buffer::scratch, result);
   return end_reduce_scatter(builder, result);
 }
 
@@ -27,9 +29,10 @@ Algorithm row(Collective collective) {
           .source = "Traff, Optimal, non-pipelined reduce-scatter and allreduce algorithms, arXiv 2410.14234",
           .keeps_rank_order = false,
           .radices = {2, 3, 4, 8},
-          .supports = supports_radix,
+          .supports = supports_circulant,
           .build = build,
-          .volume_blocks = all_other_blocks};
+          .volume_blocks = all_other_blocks,
+          .takes_skips = true};
 }
 
 }  // namespace

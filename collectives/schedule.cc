@@ -72,7 +72,9 @@ const std::vector<Algorithm> &algorithms() {
       scatterv_direct(),
       alltoall_direct(),
       alltoall_bruck(),
+      alltoall_throttled(),
       alltoallv_direct(),
+      alltoallv_throttled(),
       scan_doubling(),
       exscan_doubling(),
   };

@@ -90,6 +90,9 @@ struct Step {
   std::int32_t peer = -1;
   Range source;
   Range target;
+  // Of a send: an earlier step that has to have ended first, whatever its blocks. It throttles: the schedule is right
+  // without it. Where that step moves nothing there is nothing to wait for.
+  std::int32_t after = -1;
   bool operator==(const Step &) const = default;
 };
 
@@ -104,6 +107,8 @@ struct Parameters {
   std::int32_t radix = 2;  // of algorithms that have one
   // The host of each rank, as any numbers that tell hosts apart; empty where nobody knows or cares.
   std::span<const std::int32_t> hosts = {};
+  // Of circulant, instead of a radix: its skips, rising from 1 to below the number of ranks.
+  std::span<const std::int32_t> skips = {};
 };
 
 struct Schedule {
@@ -135,14 +140,16 @@ struct Algorithm {
   std::string_view summary;           // one line: rounds, volume, when it wins
   std::string_view source;            // paper or page the construction comes from
   bool keeps_rank_order;              // usable for operators that do not commute
-  std::vector<std::int32_t> radices;  // the radices the verifier proves; {0}: has none
+  std::vector<std::int32_t> radices;  // those that are proved, the default first; {0}: has none
   // Whether it can run with these parameters at all (rank counts it does not support...). Pure.
   bool (*supports)(const Parameters &parameters);
   Schedule (*build)(const Parameters &parameters);
   // Blocks (of the schedule's partition) that the whole group sends, in closed form, to check the schedules against.
   std::uint64_t (*volume_blocks)(const Parameters &parameters);
-  bool by_host = false;           // its steps follow from how ranks lie on hosts
-  bool order_needs_runs = false;  // rank order is kept only where the ranks of each host follow one another
+  bool by_host = false;                   // its steps follow from how ranks lie on hosts
+  bool order_needs_runs = false;          // rank order is kept only where the ranks of each host follow one another
+  std::string_view radix_name = "radix";  // what its radix is: "blocks" of a pipeline, "window" of messages under way
+  bool takes_skips = false;               // Parameters::skips
 };
 
 // Whether it is usable for operators that do not commute with these parameters.

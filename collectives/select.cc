@@ -30,18 +30,21 @@ bool applies_always(const SelectionRow &row) {
 }
 
 Parameters parameters_of(const Situation &situation, const Choice &choice) {
-  return {
-      .collective = situation.collective, .ranks = situation.ranks, .radix = choice.radix, .hosts = situation.hosts};
+  return {.collective = situation.collective,
+          .ranks = situation.ranks,
+          .radix = choice.radix,
+          .hosts = situation.hosts,
+          .skips = choice.skips};
 }
 
-// The algorithms of a collective, or those of them that can run in the situation.
-std::string names_of(const Situation &situation, bool that_can) {
+// The algorithms of the collective that can run in the situation.
+std::string names_of(const Situation &situation) {
   std::string names;
   for (const Algorithm &algorithm : algorithms()) {
     if (algorithm.collective != situation.collective) continue;
     const Choice choice{&algorithm, algorithm.radices.front()};
-    if (that_can && (!algorithm.supports(parameters_of(situation, choice)) ||
-                     (situation.ordered && !keeps_rank_order(algorithm, parameters_of(situation, choice)))))
+    if (!algorithm.supports(parameters_of(situation, choice)) ||
+        (situation.ordered && !keeps_rank_order(algorithm, parameters_of(situation, choice))))
       continue;
     names += fmt::format("{}{}", names.empty() ? "" : ", ", algorithm.name);
   }
@@ -56,6 +59,20 @@ std::string bytes_text(std::uint64_t bytes) {
 }
 
 std::string ranks_text(std::int32_t ranks) { return ranks == kAnyRanks ? "any" : fmt::format("{}", ranks); }
+
+// What an override makes of the row that applies: its own parameters, or the row's where the algorithm is the same.
+Choice choice_of(const SelectionRow &row, const Algorithm &algorithm, const Variant *forced) {
+  if (forced == nullptr) return {&algorithm, row.radix};
+  const std::int32_t by_default = forced->algorithm == &algorithm ? row.radix : forced->algorithm->radices.front();
+  return {forced->algorithm, forced->radix != 0 ? forced->radix : by_default, forced->skips};
+}
+
+Error refusal(const Situation &situation, const Variant &forced) {
+  const std::string name = fmt::format("TUTTI_ALGO={}:{}", collective_name(situation.collective), forced.text);
+  if (const std::string fault = skips_fault(forced.skips, situation.ranks); !fault.empty())
+    return {Code::config, fmt::format("{} cannot run for {} ranks: {}", name, situation.ranks, fault)};
+  return {Code::config, fmt::format("{} cannot run for {} ranks; {} can", name, situation.ranks, names_of(situation))};
+}
 
 }  // namespace
 
@@ -140,14 +157,14 @@ const std::vector<SelectionRow> &selection_table() {
 }
 
 Result<Choice> select(const Situation &situation, const Overrides &overrides) {
-  const Algorithm *forced = overrides.of(situation.collective);
+  const Variant *forced = overrides.of(situation.collective);
   const std::string_view name = collective_name(situation.collective);
   const auto in_order = [&](const Algorithm &algorithm) {
     return !situation.ordered || keeps_rank_order(algorithm, parameters_of(situation, {}));
   };
-  if (forced && !in_order(*forced))
+  if (forced && !in_order(*forced->algorithm))
     return fail(Code::config, "TUTTI_ALGO={}:{} does not keep rank order, which this operator needs; {} can", name,
-                forced->name, names_of(situation, true));
+                forced->text, names_of(situation));
   // Of what keeps rank order, all elements go through the same operations, whatever block they are in.
   const bool fixed = situation.reproducible && form_of(situation.collective).reduces && situation.collective != barrier;
   const bool ordered = situation.ordered || (fixed && forced == nullptr);
@@ -157,12 +174,11 @@ Result<Choice> select(const Situation &situation, const Overrides &overrides) {
     TUTTI_CHECK(algorithm, "the selection table names {}, which does not exist", row.algorithm);
     if (ordered && !keeps_rank_order(*algorithm, parameters_of(situation, {}))) continue;
     if (fixed && !applies_always(row)) continue;
-    // A forced algorithm keeps the radix of its own row where it is the table's choice too.
-    const Choice choice =
-        forced && forced != algorithm ? Choice{forced, forced->radices.front()} : Choice{algorithm, row.radix};
-    if (!choice.algorithm->supports(parameters_of(situation, choice)))
-      return fail(Code::config, "TUTTI_ALGO={}:{} cannot run for {} ranks; {} can", name, choice.algorithm->name,
-                  situation.ranks, names_of(situation, true));
+    const Choice choice = choice_of(row, *algorithm, forced);
+    if (!choice.algorithm->supports(parameters_of(situation, choice))) {
+      TUTTI_CHECK(forced, "the selection table has {} for {} ranks", algorithm->name, situation.ranks);
+      return tl::unexpected<Error>(refusal(situation, *forced));
+    }
     return choice;
   }
   TUTTI_CHECK(false, "the selection table has no row for {} of {} ranks", name, situation.ranks);
@@ -183,12 +199,11 @@ Result<Overrides> parse_overrides(std::string_view text) {
     Collective collective = allreduce;
     if (!find_collective(name, collective))
       return fail(Code::config, "TUTTI_ALGO: there is no collective '{}'; there are {}", name, collective_names());
-    const Algorithm *&slot = overrides.of(collective);
+    const Variant *&slot = overrides.of(collective);
     if (slot) return fail(Code::config, "TUTTI_ALGO names {} twice; give it one algorithm", name);
-    slot = find_algorithm(collective, algorithm);
-    if (!slot)
-      return fail(Code::config, "TUTTI_ALGO: {} has no algorithm '{}'; it has {}", name, algorithm,
-                  names_of({.collective = collective}, false));
+    const Result<const Variant *> variant = variant_of(collective, algorithm);
+    if (!variant) return fail(variant.error().code, "TUTTI_ALGO: {}", variant.error().text);
+    slot = *variant;
   }
   return overrides;
 }

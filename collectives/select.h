@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "collectives/schedule.h"
+#include "collectives/variant.h"
 
 namespace tutti::collectives {
 
@@ -46,13 +47,15 @@ struct SelectionRow {
 struct Choice {
   const Algorithm *algorithm = nullptr;
   std::int32_t radix = 2;
+  std::span<const std::int32_t> skips = {};  // of a variant, which lives for ever
 };
 
-// Overrides as TUTTI_ALGO has them: "allreduce:ring,broadcast:chain". Errors name the unknown part and what exists.
+// Overrides as TUTTI_ALGO has them: "allreduce:ring,broadcast:circulant:blocks=8". Errors name the unknown part and
+// what exists.
 struct Overrides {
-  std::array<const Algorithm *, kCollectives> algorithms = {};  // by collective; null: the table decides
-  const Algorithm *&of(Collective collective) { return algorithms[static_cast<std::size_t>(collective)]; }
-  const Algorithm *of(Collective collective) const { return algorithms[static_cast<std::size_t>(collective)]; }
+  std::array<const Variant *, kCollectives> variants = {};  // by collective; null: the table decides
+  const Variant *&of(Collective collective) { return variants[static_cast<std::size_t>(collective)]; }
+  const Variant *of(Collective collective) const { return variants[static_cast<std::size_t>(collective)]; }
 };
 Result<Overrides> parse_overrides(std::string_view text);
 

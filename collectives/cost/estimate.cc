@@ -117,7 +117,8 @@ class Simulation {
     if (step.source.blocks == 0) return 0;
     const double there = program.memory.times(place_of(program.schedule, step.source)).first;
     if (step.kind != Kind::send) return there;
-    return std::max(there, same_host(rank, step.peer) ? program.port.out : network_port(rank).out);
+    const double followed = after(program, step).last;
+    return std::max({there, followed, same_host(rank, step.peer) ? program.port.out : network_port(rank).out});
   }
 
   // False if there is nothing more to do for now.
@@ -136,6 +137,13 @@ class Simulation {
     return true;
   }
 
+  // Of the step that this one has to follow: what it wrote, or, of a send, what it read.
+  static Times after(const Program &program, const Step &step) {
+    if (step.after < 0) return {};
+    const Step &before = program.schedule.steps[std::size_t(step.after)];
+    return program.memory.times(place_of(program.schedule, receives(before) ? before.target : before.source));
+  }
+
   void send(std::int32_t rank, const Step &step) {
     Program &program = programs_[rank];
     const double bytes = sizes_.of(program.schedule, step.source);
@@ -144,7 +152,9 @@ class Simulation {
     const Link &link = inside ? machine_.host : machine_.network;
     Port &port = inside ? program.port : network_port(rank);
     const Times source = program.memory.times(place_of(program.schedule, step.source));
-    const double begin = std::max(source.first, port.out), takes = bytes / link.bytes_per_s;
+    const Times followed = after(program, step);
+    const double begin = std::max({source.first, port.out, followed.last}), takes = bytes / link.bytes_per_s;
+    const std::int32_t depth = std::max(source.depth, followed.depth) + 1;
     const double piece = first_piece(bytes) / link.bytes_per_s;
     const double gap = cuts_ && step.source.blocks > 1 ? 2 * link.gap_s : link.gap_s;
     port.out = begin + std::max(gap, takes);
@@ -161,9 +171,8 @@ class Simulation {
     other.in = arrives + std::max(gap, takes);
     const double second = gap - link.gap_s;  // the other half of a stretch that is cut
     under_way_[between(from, to)].push_back(
-        {arrives + piece, std::max(arrives + std::max(takes, second), source.last + piece + link.latency_s),
-         source.depth + 1});
-    rounds_ = std::max(rounds_, source.depth + 1);
+        {arrives + piece, std::max(arrives + std::max(takes, second), source.last + piece + link.latency_s), depth});
+    rounds_ = std::max(rounds_, depth);
     if (programs_[to].waits_for == from) {
       programs_[to].waits_for = -1;
       ready_.push({begin, to});

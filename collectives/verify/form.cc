@@ -129,6 +129,7 @@ std::string form_flaw(const Step &step, const Schedule &schedule, const Paramete
   }
   if (has_peer(step) ? step.peer < 0 || step.peer >= parameters.ranks : step.peer != -1)
     return fmt::format("there is no peer {} here", step.peer);
+  if (step.after != -1 && step.kind != Kind::send) return "only a send may wait for another step's end";
   if (writes_target(step) && !may_write(step.target.buffer, schedule)) return "it writes the input";
   if ((step.kind == Kind::recv_reduce || step.kind == Kind::reduce) && !form_of(parameters.collective).reduces)
     return "there is no operator to reduce with";
@@ -146,7 +147,9 @@ std::string step_text(const Step &step) {
   const char *side = step.side == Side::left ? "left" : "right";
   const std::string source = range_text(step.source), target = range_text(step.target);
   switch (step.kind) {
-    case Kind::send: return fmt::format("send {} to {}", source, step.peer);
+    case Kind::send:
+      return fmt::format("send {} to {}{}", source, step.peer,
+                         step.after >= 0 ? fmt::format(" after step {}", step.after) : "");
     case Kind::recv: return fmt::format("recv {} from {}", target, step.peer);
     case Kind::recv_reduce:
       return fmt::format("recv_reduce {} from {} on the {} of {}", target, step.peer, side, source);

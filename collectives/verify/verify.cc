@@ -93,12 +93,13 @@ std::string Run::run() {
   return flaw_.empty() ? stall() : flaw_;
 }
 
-// The first open step that the next one conflicts with.
+// The first open step that the next one conflicts with, or has to follow.
 std::size_t Run::blocker(std::int32_t rank) const {
   const Program &program = programs_[rank];
   const Access next = access_of(rank, program.next);
+  const std::int32_t after = (*program.steps)[program.next].after;
   for (const std::size_t step : program.open)
-    if (next.conflicts(access_of(rank, step))) return step;
+    if (std::ptrdiff_t(step) == after || next.conflicts(access_of(rank, step))) return step;
   return kNone;
 }
 
@@ -226,6 +227,8 @@ std::string form_flaws(const Parameters &parameters, const std::vector<Schedule>
       const Step &step = schedule.steps[index];
       std::string flaw = form_flaw(step, schedule, of_rank);
       if (flaw.empty() && step.peer == rank) flaw = "a rank has no link to itself";
+      if (flaw.empty() && step.after != -1 && (step.after < 0 || std::size_t(step.after) >= index))
+        flaw = "it waits for a step that is not an earlier one";
       if (!flaw.empty()) return fmt::format("rank {}, step {} ({}): {}", rank, index, step_text(step), flaw);
     }
   }
@@ -331,7 +334,10 @@ std::string verify_schedules(const Algorithm &algorithm, const Parameters &param
   std::string what =
       fmt::format("{} {}, {} ranks", collective_name(algorithm.collective), algorithm.name, parameters.ranks);
   if (form_of(parameters.collective).rooted) what += fmt::format(", root {}", parameters.root);
-  if (algorithm.radices.front() != 0) what += fmt::format(", radix {}", parameters.radix);
+  for (const std::int32_t skip : parameters.skips)
+    what += fmt::format("{}{}", skip == parameters.skips.front() ? ", skips " : "-", skip);
+  if (algorithm.radices.front() != 0 && parameters.skips.empty())
+    what += fmt::format(", {} {}", algorithm.radix_name, parameters.radix);
   if (parameters.in_place) what += ", in place";
   if (algorithm.by_host && !parameters.hosts.empty()) {
     what += ", hosts";

@@ -296,7 +296,8 @@ typedef struct {
   const void *in;
   void *out;
   size_t count;
-  const char *algorithm; /* by name, as TUTTI_ALGO has it; the same on all ranks; null: by TUTTI_ALGO, or the table */
+  const char *algorithm; /* as TUTTI_ALGO has it ("ring", "circulant:skips=1-2-5"); the same on all ranks; null: by
+                            TUTTI_ALGO, or the table */
   const size_t *in_counts, *in_displs, *out_counts, *out_displs;
 } tutti_call;
 
@@ -359,7 +360,8 @@ TUTTI_API tutti_result tutti_start_call(const tutti_call *call, tutti_comm *comm
                                         tutti_request **request) TUTTI_NOEXCEPT;
 TUTTI_API tutti_result tutti_call_init(const tutti_call *call, tutti_comm *comm,
                                        tutti_request **request) TUTTI_NOEXCEPT;
-/* Starts a persistent request; counts as a call of its collective. STATE if it is active already. */
+/* Starts a persistent request. All ranks make the persistent calls of a communicator in one order; they may start them
+ * in any, which need not be the same, also between other calls. STATE if it is active already. */
 TUTTI_API tutti_result tutti_start(tutti_request *request) TUTTI_NOEXCEPT;
 
 /* Waits until the operation is done, and returns how it ended, which is the status's result, too. Done, even with an

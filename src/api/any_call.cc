@@ -41,10 +41,10 @@ Result<> bind_any(const char *function, const tutti_call &given, const comm::Com
   TUTTI_TRY(check_collective(function, given.collective));
   TUTTI_TRY(kBinds[static_cast<std::size_t>(given.collective)](function, given, self, call));
   if (given.algorithm != nullptr && given.algorithm[0] != '\0') {
-    call.shape.algorithm = collectives::find_algorithm(call.shape.collective, given.algorithm);
-    if (call.shape.algorithm == nullptr)
-      return fail(Code::argument, "{}: {} has no algorithm '{}'; `tutti-sched list` shows those there are", function,
-                  collectives::collective_name(call.shape.collective), given.algorithm);
+    const auto variant = collectives::variant_of(call.shape.collective, given.algorithm);
+    if (!variant)
+      return fail(Code::argument, "{}: {}; `tutti-sched list` describes them", function, variant.error().text);
+    call.shape.algorithm = *variant;
   }
   return {};
 }

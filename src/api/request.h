@@ -32,6 +32,7 @@ struct Request : HandleSlot {
     tutti_call given = {};
     std::vector<std::size_t> in_counts, in_displs, out_counts, out_displs;
     comm::Call call;
+    comm::Lane *lane = nullptr;  // while the communicator is there
   };
   std::unique_ptr<Repeated> repeated;
 };

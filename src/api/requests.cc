@@ -151,7 +151,13 @@ Result<> init(const char *function, const Comm &comm, tutti_comm *handle, const 
   }
   TUTTI_TRY(bind_any(function, own, *comm.communicator, repeated->call));
   const comm::Lock lock = comm.world->lock();
-  TUTTI_TRY(Request * made, comm.world->requests().take());
+  TUTTI_TRY(repeated->lane, comm.communicator->open());
+  Result<Request *> taken = comm.world->requests().take();
+  if (!taken) {
+    comm.communicator->close(*repeated->lane);
+    return tl::unexpected<Error>(std::move(taken).error());
+  }
+  Request *made = *taken;
   made->communicator = comm.communicator;
   made->repeated = std::move(repeated);
   *request = Requests::handle_of(*made);
@@ -212,7 +218,8 @@ tutti_result tutti_start(tutti_request *request) noexcept {
     const comm::Lock lock = found->world->lock();
     if (found->active != Request::Active::nothing)
       return fail(Code::state, "tutti_start: the request is active; wait for it before it is started again");
-    TUTTI_TRY(found->operation, found->world->engine().start(*found->communicator, found->repeated->call));
+    TUTTI_TRY(found->operation,
+              found->world->engine().start(*found->communicator, *found->repeated->lane, found->repeated->call));
     found->active = Request::Active::collective;
     return {};
   });
@@ -329,6 +336,8 @@ tutti_result tutti_request_free(tutti_request **request) noexcept {
     const comm::Lock lock = found->world->lock();
     if (found->active != Request::Active::nothing)
       return fail(Code::state, "tutti_request_free: the request is active; wait for it before it is freed");
+    if (found->repeated && find_comm(found->repeated->comm) != nullptr)
+      found->communicator->close(*found->repeated->lane);
     found->world->requests().give(*found);
     *request = nullptr;
     return {};

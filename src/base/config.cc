@@ -144,7 +144,9 @@ const std::vector<Variable> &table() {
        .member = &Config::algo,
        .default_text = "",
        .same_on_all_ranks = true,
-       .help = "Overrides the selection, as collective:algorithm,... (allreduce:ring,broadcast:chain)."},
+       .help = "Overrides the selection, as collective:algorithm,... (allreduce:ring,broadcast:circulant:blocks=8); "
+               "parameters follow the "
+               "algorithm (tutti-sched list)."},
       {.name = "TUTTI_WIDEN_BYTES",
        .member = &Config::widen_bytes,
        .default_text = "16K",

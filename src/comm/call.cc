@@ -41,12 +41,13 @@ std::uint64_t digest(const std::size_t *counts, int ranks, std::size_t element_b
   return state;
 }
 
-std::uint32_t signature(const Shape &shape, std::string_view algorithm, std::int32_t radix) {
+std::uint32_t signature(const Shape &shape, const collectives::Choice &choice) {
   const collectives::Form &form = collectives::form_of(shape.collective);
   Hash hash;
   hash.add(static_cast<std::uint64_t>(shape.collective) | (shape.parting ? 0x100u : 0u));
-  hash.add(algorithm);
-  hash.add(static_cast<std::uint64_t>(radix));
+  hash.add(choice.algorithm->name);
+  hash.add(static_cast<std::uint64_t>(choice.radix));
+  for (const std::int32_t skip : choice.skips) hash.add(static_cast<std::uint64_t>(skip));
   if (form.rooted) hash.add(static_cast<std::uint64_t>(shape.root));
   if (form.reduces) hash.add(static_cast<std::uint64_t>(shape.op));
   if (form.reduces) hash.add(static_cast<std::uint64_t>(shape.type));

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "collectives/schedule.h"
+#include "collectives/select.h"
 #include "exec/layout.h"
 #include "reduce/created.h"
 
@@ -26,9 +26,9 @@ struct Shape {
   std::uint64_t counts_digest = 0;  // of listed counts that all ranks know
   bool in_place = false;            // of this rank
   bool parting = false;             // the meeting of all ranks at the end of their world, which fits no call of a user
-  const collectives::Algorithm *algorithm = nullptr;  // asked for by the caller; null: by selection
-  std::int32_t created = 0;                           // handle of the operator; 0: built in
-  std::uint32_t op_element_bytes = 0;                 // where the type is op_element
+  const collectives::Variant *algorithm = nullptr;  // asked for by the caller; null: by selection
+  std::int32_t created = 0;                         // handle of the operator; 0: built in
+  std::uint32_t op_element_bytes = 0;               // where the type is op_element
   bool operator==(const Shape &) const = default;
 };
 
@@ -36,6 +36,16 @@ inline std::size_t element_bytes(const Shape &shape) {
   return shape.type == reduce::Type::op_element ? shape.op_element_bytes
                                                 : reduce::type_bytes(static_cast<std::int32_t>(shape.type));
 }
+
+// Calls are numbered in 31 bits, from the last of them back to 0.
+inline constexpr std::uint32_t kCallMask = 0x7fff'ffff;
+constexpr std::uint32_t following(std::uint32_t call) { return (call + 1) & kCallMask; }
+// How far `to` is ahead of `from`; behind it, it is more than half of all.
+constexpr std::uint32_t distance(std::uint32_t from, std::uint32_t to) { return (to - from) & kCallMask; }
+constexpr bool is_ahead(std::uint32_t distance) { return distance <= kCallMask / 2; }
+
+// Where a failure notice has the code of an error: the two messages of comm/questions.cc.
+inline constexpr std::uint32_t kQuestion = 0xffff'ffff, kAnswer = 0xffff'fffe;
 
 struct Call {
   Shape shape;
@@ -50,10 +60,10 @@ std::uint64_t vector_elements(const Shape &shape, int ranks);
 // Equal for equal lists of byte counts.
 std::uint64_t digest(const std::size_t *counts, int ranks, std::size_t element_bytes);
 
-// What has to be equal on all ranks, in 32 bits: collective, parting, algorithm, radix, root, operator (of created ones
-// the kind: handles may differ), type (of reductions), bytes and the list of them. Equal calls give equal signatures;
-// different ones collide with probability 2^-32.
-std::uint32_t signature(const Shape &shape, std::string_view algorithm, std::int32_t radix);
+// What has to be equal on all ranks, in 32 bits: collective, parting, algorithm, radix and skips, root, operator (of
+// created ones the kind: handles may differ), type (of reductions), bytes and the list of them. Equal calls give equal
+// signatures; different ones collide with probability 2^-32.
+std::uint32_t signature(const Shape &shape, const collectives::Choice &choice);
 
 // "allreduce of 100 x float, sum" for people.
 std::string describe(const Shape &shape);

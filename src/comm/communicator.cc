@@ -35,8 +35,11 @@ Communicator::Communicator(mesh::Mesh &mesh, mesh::Group group, Identity identit
       setting_(setting),
       hosts_(hosts_of(group_, setting.hosts)),
       host_count_(collectives::count_hosts(hosts_)),
-      windows_(mesh, group_, identity.id, identity.generation, setting.window_bytes),
-      running_(kFirstRunning) {
+      next_call_(setting.first_call & kCallMask),
+      windows_(mesh, group_, {.communicator = identity.id, .signature = identity.generation}, setting.window_bytes),
+      running_(kFirstRunning),
+      oldest_(next_call_),
+      inbox_(pool_, next_call_) {
   waiting_.reserve(kFirstRunning);
 }
 
@@ -59,8 +62,8 @@ Result<Entry *> Communicator::entry_for(const Shape &shape) {
   const std::int32_t root = collectives::form_of(shape.collective).rooted ? shape.root : 0;
   const bool in_place = last_conversion_.runs_in_place();
   for (const std::unique_ptr<Entry> &entry : entries_)
-    if (entry->choice.algorithm == choice.algorithm && entry->choice.radix == choice.radix && entry->root == root &&
-        entry->in_place == in_place)
+    if (entry->choice.algorithm == choice.algorithm && entry->choice.radix == choice.radix &&
+        std::ranges::equal(entry->choice.skips, choice.skips) && entry->root == root && entry->in_place == in_place)
       return entry.get();
   const collectives::Parameters parameters = {.collective = shape.collective,
                                               .ranks = ranks(),
@@ -68,7 +71,8 @@ Result<Entry *> Communicator::entry_for(const Shape &shape) {
                                               .root = root,
                                               .in_place = in_place,
                                               .radix = choice.radix,
-                                              .hosts = hosts_};
+                                              .hosts = hosts_,
+                                              .skips = choice.skips};
   auto entry = std::make_unique<Entry>(Entry{choice, root, in_place, nullptr, {}, {}});
   entry->plan = std::make_unique<exec::Plan>(exec::Plan::compile(choice.algorithm->build(parameters), group_));
   entries_.push_back(std::move(entry));
@@ -87,7 +91,7 @@ Operation &Communicator::take(Entry &entry) {
 }
 
 void Communicator::enlist(Operation &operation) {
-  if (operation.call - oldest_ >= running_.size()) [[unlikely]] {
+  if (distance(oldest_, operation.call) >= running_.size()) [[unlikely]] {
     std::vector<Operation *> more(running_.size() * 2);
     for (Operation *running : running_)
       if (running != nullptr) more[running->call & (more.size() - 1)] = running;
@@ -99,9 +103,14 @@ void Communicator::enlist(Operation &operation) {
 
 void Communicator::retire(Operation &operation) {
   operation.done = true;
+  if (operation.lane != nullptr) {
+    operation.lane->active = false;
+    --active_lanes_;
+    return;
+  }
   running_[operation.call & (running_.size() - 1)] = nullptr;
   if (operation.call != oldest_) return;
-  while (++oldest_ != next_call_)
+  while ((oldest_ = following(oldest_)) != next_call_)
     if (Operation *oldest = running_[oldest_ & (running_.size() - 1)]; oldest != nullptr) {
       oldest->execution.become_oldest();  // what that lets it send is among what it waits for
       return;
@@ -114,8 +123,7 @@ Result<> Communicator::prepare(const Call &call) {
   last_conversion_.choose(call, rank(), ranks(), setting_.widen_bytes);
   TUTTI_TRY(last_entry_, entry_for(call.shape));
   last_shape_ = call.shape;
-  last_signature_ =
-      signature(call.shape, last_entry_->choice.algorithm->name, last_entry_->choice.radix) ^ identity_.generation;
+  last_signature_ = signature(call.shape, last_entry_->choice) ^ identity_.generation;
   ++prepared_;
   return {};
 }
@@ -148,12 +156,20 @@ Result<Operation *> Communicator::start(const Call &call) {
     return tl::unexpected<Error>(*failure_);
   if (last_entry_ == nullptr || !(call.shape == last_shape_)) TUTTI_TRY(prepare(call));
   Operation &operation = take(*last_entry_);
+  operation.call = std::exchange(next_call_, following(next_call_));
+  enlist(operation);
+  launch(operation, call, operation.call == oldest_);
+  inbox_.take(operation.call, [&](const exec::Arrival &arrival) { hand_over(operation, arrival); });
+  return launched(operation);
+}
+
+// What differs from call to call; the operation has its number.
+void Communicator::launch(Operation &operation, const Call &call, bool oldest) {
   exec::Binding &binding = operation.execution.binding();
   if (operation.prepared != prepared_) [[unlikely]]
     prepare(operation);
-  operation.call = binding.stream.call = next_call_++;
-  operation.done = false;
-  enlist(operation);
+  binding.stream.call = operation.call;
+  operation.done = operation.overdue = false;
   // Of a barrier callers have nothing to give.
   const bool barrier = call.shape.collective == collectives::Collective::barrier && call.output == nullptr;
   binding.input =
@@ -164,16 +180,21 @@ Result<Operation *> Communicator::start(const Call &call) {
   binding.output_list = call.output_list;
   if (last_conversion_.of_one_call()) [[unlikely]]
     convert(operation, call, binding);
-  operation.execution.start(operation.call == oldest_);
-  inbox_.take(operation.call, [&](const exec::Arrival &arrival) {
-    if (!failure_ && !operation.execution.expects(arrival.record.peer, arrival.record.stream.signature))
-      mismatch(arrival.record.peer, operation.call);
-    if (failure_) operation.execution.drop(arrival);  // nothing more may reach the user's memory
-    else operation.execution.arrive(arrival);
-  });
+  operation.execution.start(oldest);
+}
+
+// What came before its call began.
+void Communicator::hand_over(Operation &operation, const exec::Arrival &arrival) {
+  if (!failure_ && !operation.execution.expects(arrival.record.peer, arrival.record.stream.signature))
+    mismatch(arrival.record.peer, operation.call);
+  if (failure_) operation.execution.drop(arrival);  // nothing more may reach the user's memory
+  else operation.execution.arrive(arrival);
+}
+
+Result<Operation *> Communicator::launched(Operation &operation) {
   if (failure_) [[unlikely]] {
     operation.failure.reset();
-    operation.entry.idle.push_back(&operation);
+    if (operation.lane == nullptr) operation.entry.idle.push_back(&operation);
     return tl::unexpected<Error>(*failure_);
   }
   look_at(operation);
@@ -182,7 +203,7 @@ Result<Operation *> Communicator::start(const Call &call) {
 
 Result<> Communicator::finish(Operation &operation) {
   TUTTI_DCHECK(operation.done);
-  operation.entry.idle.push_back(&operation);
+  if (operation.lane == nullptr) operation.entry.idle.push_back(&operation);
   if (operation.failure) [[unlikely]]
     return tl::unexpected<Error>(*std::exchange(operation.failure, std::nullopt));
   if (operation.converts) [[unlikely]]
@@ -242,19 +263,30 @@ void Communicator::retry_waiting() {
 }
 
 void Communicator::make_room(int world_rank) {
-  for (std::uint32_t call = oldest_; call != next_call_; ++call)
+  for (std::uint32_t call = oldest_; call != next_call_; call = following(call))
     if (Operation *operation = find(call); operation != nullptr) operation->execution.make_room(world_rank);
+  if (active_lanes_ == 0) return;
+  for (const auto &[index, lane] : lanes_)
+    if (lane->active) lane->operation->execution.make_room(world_rank);
 }
 
 void Communicator::take_notice(const mesh::Record &record) {
-  if (record.kind == link::Kind::window) windows_.learn(record);  // what waited for it is tried again after this batch
-  if (record.kind == link::Kind::failure && record.stream.signature == identity_.generation)
+  // What waited for a window is tried again after this batch.
+  if (record.kind == link::Kind::window && !is_lane(record.stream.call)) windows_.learn(record);
+  if (record.kind == link::Kind::window && is_lane(record.stream.call))
+    if (const auto lane = lanes_.find(lane_of(record.stream.call)); lane != lanes_.end())
+      lane->second->windows.learn(record);
+  if (record.kind != link::Kind::failure || record.stream.signature != identity_.generation) return;
+  if (record.stream.call == kQuestion) take_question(record);
+  else if (record.stream.call == kAnswer) take_answer(record);
+  else
     fail({static_cast<Code>(record.stream.call),
           std::string(reinterpret_cast<const char *>(record.payload), record.bytes), record.peer});
 }
 
 void Communicator::catch_up(const mesh::Record &record) {
-  if (record.kind == link::Kind::data) inbox_.put(record);
+  if (record.kind == link::Kind::data && !is_lane(record.stream.call)) inbox_.put(record);
+  else if (record.kind == link::Kind::data) before_lanes_[lane_of(record.stream.call)].push_back(kept(record));
   else if (link::is_point_to_point(record.kind)) matcher().catch_up(record);
   else take_notice(record);
 }
@@ -278,8 +310,8 @@ void Communicator::deliver(const mesh::Record &record) {
     look_at(*operation);
     return;
   }
-  const auto ahead = static_cast<std::int32_t>(record.stream.call - next_call_);
-  if (ahead >= 0) {
+  if (is_lane(record.stream.call)) return deliver_to_lane(record);
+  if (is_ahead(distance(next_call_, record.stream.call))) {
     if (!failure_) inbox_.put(record);
   } else if (record.bytes != 0) {
     // Data for a call that is over here: the sender must have made a larger or a different one.
@@ -290,12 +322,12 @@ void Communicator::deliver(const mesh::Record &record) {
 
 void Communicator::mismatch(int peer, std::uint32_t call) {
   if (failure_) return;
-  const Operation *operation = find(call);
+  const Operation *operation = operation_of(call);
   fail_everywhere(
       {Code::mismatch,
-       fmt::format("{} and {} made different calls as number {} on their communicator: on {} it is {}; collective, "
+       fmt::format("{} and {} made different calls as {} on their communicator: on {} it is {}; collective, "
                    "count, type, operator and root have to agree on all ranks",
-                   name_of(mesh_.rank()), name_of(peer), call + 1, name_of(mesh_.rank()),
+                   name_of(mesh_.rank()), name_of(peer), text_of(call), name_of(mesh_.rank()),
                    operation != nullptr ? describe(operation->shape) : "a call that is complete there"),
        peer});
 }
@@ -331,9 +363,27 @@ void Communicator::fail(Error error) {
     operation->waiting = false;
     operation = nullptr;
   }
+  for (const auto &[index, lane] : lanes_) {
+    if (!lane->active) continue;
+    Operation &operation = *lane->operation;
+    operation.execution.cancel();
+    operation.failure = failure_;
+    operation.done = true;
+    operation.waiting = false;
+    lane->active = false;
+  }
+  active_lanes_ = 0;
   waiting_.clear();
   oldest_ = next_call_;
   if (matcher_ != nullptr) matcher_->fail(*failure_);
+}
+
+// "call 17", "start 3 of persistent call 2".
+std::string Communicator::text_of(std::uint32_t call) const {
+  if (!is_lane(call)) return fmt::format("call {}", call + std::uint64_t{1});
+  const auto lane = lanes_.find(lane_of(call));
+  return fmt::format("start {} of persistent call {}", lane == lanes_.end() ? 0 : lane->second->starts,
+                     lane_of(call) + 1);
 }
 
 std::string Communicator::name_of(int world_rank) const {
@@ -346,7 +396,7 @@ std::string Communicator::describe_wait(const Operation &operation, std::int64_t
   std::string names;
   for (const int peer : operation.execution.missing())
     names += fmt::format("{}{}", names.empty() ? "" : ", ", name_of(peer));
-  return fmt::format("{} (call {}) has waited {} s for {}", describe(operation.shape), operation.call + 1, seconds,
+  return fmt::format("{} ({}) has waited {} s for {}", describe(operation.shape), text_of(operation.call), seconds,
                      names.empty() ? std::string("acknowledgements") : "data from " + names);
 }
 

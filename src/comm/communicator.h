@@ -4,7 +4,8 @@
 // for them. Any number of operations may be under way.
 //
 // Invariants
-// - Calls are numbered alike on all ranks; a message belongs to the call whose number it carries.
+// - Calls are numbered alike on all ranks; a message belongs to the call whose number it carries. Persistent calls have
+//   numbers of their own (comm/lane.h), and are made, not started, in one order.
 // - After the first call of a shape nothing is selected, compiled or allocated; a repeat of the last one is not even
 //   looked up. Early arrivals are the exception: they are copied to memory of their own.
 // - The oldest operation can always send (exec/windows.h), so whatever ranks started in the same order comes to an end,
@@ -16,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
@@ -23,6 +25,7 @@
 #include "comm/call.h"
 #include "comm/conversion.h"
 #include "comm/inbox.h"
+#include "comm/lane.h"
 #include "comm/operation.h"
 #include "exec/execution.h"
 #include "match/matcher.h"
@@ -41,6 +44,7 @@ struct Setting {
   std::size_t widen_bytes = 0;  // the largest vector of 16-bit floats that is reduced as float
   bool reproducible = false;    // reductions by one algorithm, whatever the size and the device
   match::Options point_to_point;
+  std::uint32_t first_call = 0;  // number of the first call; tests begin near the last there is
 };
 
 // Which communicator it is: its number in messages, and how many there were of that number before, equal on all ranks.
@@ -66,6 +70,10 @@ class Communicator {
   // Some of its ranks; this one is among them.
   Communicator(mesh::Mesh &mesh, mesh::Group group, Identity identity, const Setting &setting);
 
+  ~Communicator();
+  Communicator(const Communicator &) = delete;
+  Communicator &operator=(const Communicator &) = delete;
+
   int rank() const { return rank_; }
   int ranks() const { return group_.ranks(); }
   const mesh::Group &group() const { return group_; }
@@ -75,8 +83,17 @@ class Communicator {
   // Starts a call; it ends with finish(). The lists of the call are read before this returns, its buffers until the
   // operation is done.
   Result<Operation *> start(const Call &call);
+  // Makes a persistent call, the same on all ranks; it lives until close(), in which nothing of it may be under way.
+  // Error: as many made as there are numbers, since one that is still there.
+  Result<Lane *> open();
+  void close(Lane &lane);
+  // The same call at every start.
+  Result<Operation *> start(Lane &lane, const Call &call);
   // Of an operation that is done: how it ended. It is the communicator's again.
   Result<> finish(Operation &operation);
+
+  // After the last meeting of all ranks: an error if one of them has started a persistent call more often.
+  Result<> check_lanes();
 
   // Starts a send or a receive, which has to stay where it is until it is done. Ranks and tag are checked.
   Result<> send(match::SendOperation &send);
@@ -92,23 +109,29 @@ class Communicator {
   void make_room(int world_rank);
   // Lets operations try again what waited.
   void retry() {
-    if (windows_.due()) [[unlikely]]
-      windows_.retry();
+    if (windows_.due() || lanes_due_ != 0) [[unlikely]]
+      retry_windows();
     if (!waiting_.empty()) retry_waiting();
     if (matcher_ != nullptr) matcher_->retry();
     if (!notices_.empty()) [[unlikely]]
       flush_notices();
   }
   bool waits_for_grant() const {
-    return !waiting_.empty() || windows_.due() || !notices_.empty() || (matcher_ != nullptr && matcher_->due());
+    return !waiting_.empty() || windows_.due() || lanes_due_ != 0 || !notices_.empty() ||
+           (matcher_ != nullptr && matcher_->due());
   }
+  // Asks the ranks that owe data to operations which were under way at the last call of this, too, whether it will
+  // come. Who has ended its call without sending it made a different one.
+  void ask();
   // Whether an operation is under way.
-  bool running() const { return oldest_ != next_call_ || (matcher_ != nullptr && !matcher_->idle()); }
+  bool running() const {
+    return oldest_ != next_call_ || active_lanes_ != 0 || (matcher_ != nullptr && !matcher_->idle());
+  }
   // Whether anything is left for retry() or to wait for.
   bool busy() const { return running() || waits_for_grant(); }
   bool listed = false;  // by the engine, among those that are busy
 
-  // Messages delivered so far: whether anything comes.
+  // Messages delivered so far, but for questions and answers: whether anything comes.
   std::uint64_t deliveries() const { return deliveries_; }
 
   const std::optional<Error> &failure() const { return failure_; }
@@ -129,6 +152,14 @@ class Communicator {
   void prepare(Operation &operation) const;
   void convert(Operation &operation, const Call &call, exec::Binding &binding);
   Operation &take(Entry &entry);
+  void launch(Operation &operation, const Call &call, bool oldest);
+  void hand_over(Operation &operation, const exec::Arrival &arrival);
+  Result<Operation *> launched(Operation &operation);
+  exec::Arrival kept(const mesh::Record &record);
+  void deliver_to_lane(const mesh::Record &record);
+  void take_early(Lane &lane);
+  void retry_windows();
+  std::string text_of(std::uint32_t call) const;
   Operation *find(std::uint32_t call) const {
     Operation *operation = running_[call & (running_.size() - 1)];
     return operation != nullptr && operation->call == call ? operation : nullptr;
@@ -145,6 +176,11 @@ class Communicator {
   void wait_with(Operation &operation);
   void retry_waiting();
   void take_notice(const mesh::Record &record);
+  void ask(Operation &operation);
+  void take_question(const mesh::Record &record);
+  void take_answer(const mesh::Record &record);
+  // That is under way; null: there is none.
+  Operation *operation_of(std::uint32_t call) const;
   void mismatch(int peer, std::uint32_t call);
   void flush_notices();
 
@@ -155,7 +191,7 @@ class Communicator {
   const Setting setting_;
   const std::vector<std::int32_t> hosts_;  // of each rank of this communicator
   const std::int32_t host_count_;
-  std::uint32_t next_call_ = 0;
+  std::uint32_t next_call_;
   exec::Windows windows_;  // of the operations: before them
   Pool pool_;              // of the operations and the inbox: before them
   std::vector<std::unique_ptr<Entry>> entries_;
@@ -168,10 +204,15 @@ class Communicator {
 
   // By call number, modulo the size, which is a power of two and more than the distance from the oldest to the next.
   std::vector<Operation *> running_;
-  std::uint32_t oldest_ = 0;  // the first that is not done, or next_call_
+  std::uint32_t oldest_;  // the first that is not done, or next_call_
   std::vector<Operation *> waiting_;
   std::size_t next_retry_ = 0;  // in it
-  Inbox inbox_{pool_};
+  Inbox inbox_;
+  std::unordered_map<std::uint32_t, std::unique_ptr<Lane>> lanes_;              // by number
+  std::unordered_map<std::uint32_t, std::vector<exec::Arrival>> before_lanes_;  // for those to come
+  std::uint32_t next_lane_ = 0;
+  int active_lanes_ = 0, lanes_due_ = 0;
+  std::vector<bool> behind_;                 // by rank of the world, in take_early()
   std::unique_ptr<match::Matcher> matcher_;  // from the first message on
   std::uint64_t deliveries_ = 0;
   std::optional<Error> failure_;

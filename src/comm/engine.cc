@@ -20,6 +20,8 @@ namespace {
 constexpr unsigned kIdlePolls = 64;
 // How long a broken link may wait for control to say that the peer died, which is the better explanation.
 constexpr std::int64_t kExplainNs = 3 * kNanosecondsPerSecond;
+// How often ranks that wait ask for what does not come. Not on the way of any call that takes less than that.
+constexpr std::int64_t kAskNs = kNanosecondsPerSecond / 4;
 // A sleeper that waits for grants looks for itself: grants are written without an event.
 constexpr int kGrantNapMs = 1;
 // Upper bound on a sleep; only a safety net, since every event has a file descriptor. At most two wake-ups a second.
@@ -123,6 +125,13 @@ void Engine::enter(Communicator &communicator) {
 Result<Operation *> Engine::start(Communicator &communicator, const Call &call) {
   enter(communicator);
   return communicator.start(call);
+}
+
+Result<Operation *> Engine::start(Communicator &communicator, Lane &lane, const Call &call) {
+  if (aborted()) [[unlikely]]
+    look_around(0);
+  touch(communicator);
+  return communicator.start(lane, call);
 }
 
 Result<> Engine::send(Communicator &communicator, match::SendOperation &send) {
@@ -298,6 +307,10 @@ void Engine::look_around(std::int64_t now) {
       for (const control::Letter &letter : control_->take_letters()) mesh_->hear(letter.from, letter.body, now_ns());
     }
     if (mesh_->troubled()) recover_links(now);
+  }
+  if (now - asked_ns_ >= kAskNs) {
+    asked_ns_ = now;
+    for (std::size_t i = 0; i < busy_.size(); ++i) busy_[i]->ask();
   }
   std::vector<mesh::Breakage> fresh = mesh_->take_breakages();
   if (!fresh.empty()) {

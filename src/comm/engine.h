@@ -85,6 +85,7 @@ class Engine {
   int progress(std::size_t most = kBatch);
   // Starts a call. The operation ends with communicator.finish(), once it is done.
   Result<Operation *> start(Communicator &communicator, const Call &call);
+  Result<Operation *> start(Communicator &communicator, Lane &lane, const Call &call);
   // Starts a send or a receive; it is done when it says so.
   Result<> send(Communicator &communicator, match::SendOperation &send);
   Result<> receive(Communicator &communicator, match::ReceiveOperation &receive);
@@ -146,7 +147,8 @@ class Engine {
   std::vector<Stray> strays_;
   int stray_takers_ = 0;
   unsigned looks_ = 0;
-  bool failed_ = false;  // as a whole
+  bool failed_ = false;        // as a whole
+  std::int64_t asked_ns_ = 0;  // when communicators last asked for what is missing
   std::uint64_t seen_changes_ = 0;
   std::atomic<bool> aborted_{false};
   std::atomic<bool> serving_{true};

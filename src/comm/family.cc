@@ -32,7 +32,8 @@ Result<> part(Engine &engine, Communicator &communicator, Lock &lock) {
                                   .parting = true},
                         .input = &token,
                         .output = &token};
-  return engine.run(communicator, meeting, lock);
+  TUTTI_TRY(engine.run(communicator, meeting, lock));
+  return communicator.check_lanes();
 }
 
 Family::Family(Engine &engine, const Setting &setting) : engine_(engine) {

@@ -15,10 +15,10 @@ Inbox::~Inbox() {
 }
 
 void Inbox::put(const mesh::Record &record) {
-  const std::uint32_t distance = record.stream.call - next_;
-  TUTTI_CHECK(static_cast<std::int32_t>(distance) >= 0, "a message of call {} came to the inbox after call {} began",
-              record.stream.call, next_ - 1);
-  if (distance >= buckets_.size()) grow(distance);
+  const std::uint32_t ahead = distance(next_, record.stream.call);
+  TUTTI_CHECK(is_ahead(ahead), "a message of call {} came to the inbox after call {} began", record.stream.call,
+              next_ - 1);
+  if (ahead >= buckets_.size()) grow(ahead);
   exec::Arrival arrival = {.record = record, .own = pool_.take(record.bytes)};
   std::memcpy(arrival.own, record.payload, record.bytes);
   arrival.record.payload = arrival.own;
@@ -34,8 +34,8 @@ void Inbox::put(const mesh::Record &record) {
   ++count_;
 }
 
-void Inbox::grow(std::uint32_t distance) {
-  std::vector<Bucket> old(std::bit_ceil(std::size_t{distance} + 1));
+void Inbox::grow(std::uint32_t ahead) {
+  std::vector<Bucket> old(std::bit_ceil(std::size_t{ahead} + 1));
   std::swap(old, buckets_);
   for (std::uint32_t i = 0; i < old.size(); ++i) bucket_of(next_ + i) = old[(next_ + i) & (old.size() - 1)];
 }

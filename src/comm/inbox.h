@@ -3,8 +3,8 @@
 // Messages of operations that this rank has not started yet, copied out of the receive queue so that their buffers go
 // back at once. Bounded by the senders' windows (exec/windows.h).
 //
-// Invariant: calls are numbered from 0 and taken in order, so a ring of buckets with one for each call between the next
-// and the furthest finds everything without searching, and grows only as ranks get further ahead than ever before.
+// Invariant: calls are taken in the order of their numbers, so a ring of buckets with one for each call between the
+// next and the furthest finds everything without searching, and grows only as ranks get further ahead than ever before.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/pool.h"
+#include "comm/call.h"
 #include "exec/execution.h"
 
 namespace tutti::comm {
@@ -19,7 +20,7 @@ namespace tutti::comm {
 class Inbox {
  public:
   // The pool outlives the inbox.
-  explicit Inbox(Pool &pool) : pool_(pool), buckets_(kFirstBuckets) {}
+  Inbox(Pool &pool, std::uint32_t first_call) : pool_(pool), buckets_(kFirstBuckets), next_(first_call) {}
   Inbox(const Inbox &) = delete;
   Inbox &operator=(const Inbox &) = delete;
   ~Inbox();
@@ -30,7 +31,7 @@ class Inbox {
   // Hands all arrivals of one call to receiver(arrival), in order of arrival, with their memory.
   template <class Receiver>
   void take(std::uint32_t call, Receiver &&receiver) {
-    next_ = call + 1;
+    next_ = following(call);
     if (empty()) return;
     const Bucket bucket = std::exchange(bucket_of(call), Bucket{});
     for (std::uint32_t i = bucket.first; i != kNone;) {
@@ -53,13 +54,13 @@ class Inbox {
     std::uint32_t first = kNone, last = kNone;
   };
   Bucket &bucket_of(std::uint32_t call) { return buckets_[call & (buckets_.size() - 1)]; }
-  void grow(std::uint32_t distance);
+  void grow(std::uint32_t ahead);
 
   Pool &pool_;
   std::vector<Node> nodes_;
   std::uint32_t free_ = kNone;  // a list of nodes, too
   std::vector<Bucket> buckets_;
-  std::uint32_t next_ = 0;  // the first call that is not yet taken
+  std::uint32_t next_;  // the first call that is not yet taken
   std::size_t count_ = 0;
 };
 

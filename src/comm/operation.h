@@ -17,6 +17,7 @@
 namespace tutti::comm {
 
 struct Entry;
+struct Lane;
 
 struct Operation {
   Operation(Entry &owner, const exec::Plan &plan, mesh::Mesh &mesh, exec::Windows &windows, Pool &pool)
@@ -29,8 +30,10 @@ struct Operation {
   std::uint32_t call = 0;
   std::uint32_t signature = 0;
   bool done = false;      // the buffers are the caller's again
+  bool overdue = false;   // it was under way when the communicator last asked for what is missing
   bool waiting = false;   // for credits, windows or acknowledgements
   bool converts = false;  // results have to be made of what it has combined
+  Lane *lane = nullptr;   // of a persistent call
   std::optional<Error> failure;
   std::unique_ptr<Conversion> conversion;  // made by the first call that needs one
   std::array<std::uint8_t, 2> tokens{};    // what a barrier exchanges

@@ -180,6 +180,7 @@ std::uint64_t Execution::limit_of(const PlanStep &plan_step, std::uint32_t step)
   for (const Edge &edge : plan_.edges(plan_step)) {
     const Run &before = runs_[edge.step];
     if (before.released == before.total) continue;
+    if (edge.whole) return 0;
     const std::uint64_t earlier = edge.earlier_target ? before.target_offset : before.source_offset;
     const std::uint64_t later = edge.later_target ? run.target_offset : run.source_offset;
     // Both positions are offsets in one buffer; what the earlier step has not released yet is off limits.
@@ -416,6 +417,26 @@ void Execution::cancel() {
   holds_ = open_steps_ = 0;
   blocked_ = false;
   blocked_sends_.clear();
+}
+
+std::uint64_t Execution::due_to(int rank) const {
+  const std::int32_t slot = plan_.slot_of(rank);
+  return slot < 0 ? 0 : peers_[static_cast<std::size_t>(slot)].due;
+}
+
+std::uint64_t Execution::expected_from(int rank) const {
+  const std::int32_t slot = plan_.slot_of(rank);
+  return slot < 0 ? 0 : peers_[static_cast<std::size_t>(slot)].expected;
+}
+
+bool Execution::lacks(int rank) const {
+  const std::int32_t slot = plan_.slot_of(rank);
+  if (slot < 0) return false;
+  const Peer &peer = peers_[static_cast<std::size_t>(slot)];
+  std::uint64_t here = peer.consumed;
+  for (std::size_t i = peer.head; i < peer.pending.size(); ++i)
+    here += peer.pending[i].record.bytes - peer.pending[i].offset;
+  return here < peer.expected;
 }
 
 std::vector<int> Execution::missing() const {

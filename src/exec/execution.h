@@ -81,6 +81,10 @@ class Execution {
   int contradicting_rank() const { return contradicting_rank_; }
   // Gives everything back and forgets the run (after an error).
   void cancel();
+  // Bytes that this run sends to that rank, and that it expects of it, in all; and whether some of those are not here.
+  std::uint64_t due_to(int rank) const;
+  std::uint64_t expected_from(int rank) const;
+  bool lacks(int rank) const;
   // Ranks from which this run still expects data, ascending.
   std::vector<int> missing() const;
 

@@ -108,6 +108,11 @@ Plan Plan::compile(const collectives::Schedule &schedule, const mesh::Group &gro
       plan.edges_.push_back(edge);
       followers[edge.step].push_back(i);
     }
+    if (step.step.after >= 0) {
+      const auto before = static_cast<std::uint32_t>(step.step.after);
+      plan.edges_.push_back({before, false, false, true});
+      followers[before].push_back(i);
+    }
     step.edges = static_cast<std::uint32_t>(plan.edges_.size()) - step.first_edge;
     if (step.step.peer >= 0) {
       step.step.peer = group.world_rank(step.step.peer);

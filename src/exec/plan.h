@@ -4,8 +4,9 @@
 // match. Independent of counts and buffers, so one plan serves every call of its shape. Immutable once compiled.
 //
 // Invariant: edges cover every conflict of two steps (read after write, write after read, write after write on
-// overlapping blocks of one buffer) directly or through the steps between them. In place, what is the same memory has
-// one name (the output's, where both sides are whole), so that positions in a buffer can be compared.
+// overlapping blocks of one buffer) directly or through the steps between them, and what a step names as `after`. In
+// place, what is the same memory has one name (the output's, where both sides are whole), so that positions in a buffer
+// can be compared.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,7 @@ struct Edge {
   std::uint32_t step;   // the earlier one
   bool earlier_target;  // its range in question: target, else source
   bool later_target;    // likewise of the step that follows
+  bool whole = false;   // not for the ranges: the earlier step has to have ended
 };
 
 struct PlanStep {

@@ -6,23 +6,25 @@
 
 namespace tutti::exec {
 
-Windows::Windows(mesh::Mesh &mesh, const mesh::Group &group, std::uint16_t communicator, std::uint32_t generation,
-                 std::uint32_t window_bytes)
+Windows::Windows(mesh::Mesh &mesh, const mesh::Group &group, const mesh::Stream &news, std::uint32_t window_bytes,
+                 int *all_due)
     : mesh_(mesh),
       group_(group),
-      communicator_(communicator),
-      generation_(generation),
+      news_(news),
       window_bytes_(window_bytes),
       half_(window_bytes / 2),
-      windows_(static_cast<std::size_t>(group.ranks())) {
+      windows_(static_cast<std::size_t>(group.ranks())),
+      all_due_(all_due) {
   for (mesh::Window &window : windows_) window.end = window_bytes_;
 }
 
 void Windows::tell(int rank) {
   mesh::Window &window = of(rank);
-  due_ -= static_cast<int>(window.due);
-  window.tell(mesh_, rank, {.communicator = communicator_, .signature = generation_}, link::Kind::window);
-  due_ += static_cast<int>(window.due);
+  const int before = static_cast<int>(window.due);
+  window.tell(mesh_, rank, news_, link::Kind::window);
+  const int more = static_cast<int>(window.due) - before;
+  due_ += more;
+  if (all_due_ != nullptr) *all_due_ += more;
 }
 
 void Windows::retry() {
@@ -31,7 +33,7 @@ void Windows::retry() {
 }
 
 void Windows::learn(const mesh::Record &record) {
-  if (record.stream.signature != generation_ || group_.rank_of(record.peer) < 0) return;
+  if (record.stream.signature != news_.signature || group_.rank_of(record.peer) < 0) return;
   std::uint64_t consumed = 0;
   std::memcpy(&consumed, record.payload, std::min<std::size_t>(sizeof(consumed), record.bytes));
   of(record.peer).end = std::max(of(record.peer).end, consumed + window_bytes_);

@@ -20,8 +20,9 @@ class Windows {
  public:
   // The group outlives the windows. Ranks are those of the world here, as the mesh counts. The generation tells this
   // communicator from earlier ones of the same number, whose news may still be under way.
-  Windows(mesh::Mesh &mesh, const mesh::Group &group, std::uint16_t communicator, std::uint32_t generation,
-          std::uint32_t window_bytes);
+  // News of them go as `news`, which has the generation as its signature. `all_due` is a sum over several windows.
+  Windows(mesh::Mesh &mesh, const mesh::Group &group, const mesh::Stream &news, std::uint32_t window_bytes,
+          int *all_due = nullptr);
 
   // Half of a window is the oldest call's alone: otherwise later calls, which a receiver may begin only after that one,
   // could take all of it, and nobody would go on. So a message of a later call has to fit into what is left of the
@@ -39,6 +40,7 @@ class Windows {
   void learn(const mesh::Record &record);
   // Tells again what found no room.
   bool due() const { return due_ != 0; }
+  int due_windows() const { return due_; }
   void retry();
 
  private:
@@ -51,11 +53,11 @@ class Windows {
 
   mesh::Mesh &mesh_;
   const mesh::Group &group_;
-  const std::uint16_t communicator_;
-  const std::uint32_t generation_;
+  const mesh::Stream news_;
   const std::uint64_t window_bytes_, half_;
   std::vector<mesh::Window> windows_;  // by rank of the group
   int due_ = 0;
+  int *const all_due_;
 };
 
 }  // namespace tutti::exec

@@ -132,8 +132,39 @@ Call alltoallv_of(std::size_t give, std::size_t take) {
     return tutti_alltoallv(in, gives.data(), nullptr, out, takes.data(), nullptr, TUTTI_INT32, comm);
   });
 }
+// Between two ranks only, in one direction: rank `odd` expects as many elements of rank 0 as that does not give.
+Call one_way(std::size_t give, std::size_t take) {
+  return any_of([=](auto *in, auto *out, tutti_comm *comm) {
+    std::int32_t rank = 0;
+    tutti_comm_rank(comm, &rank);
+    std::vector<std::size_t> gives(8, 0), takes(8, 0);
+    if (rank == 0) gives[1] = give;
+    if (rank == 1) takes[0] = take;
+    return tutti_alltoallv(in, gives.data(), nullptr, out, takes.data(), nullptr, TUTTI_INT32, comm);
+  });
+}
 Call barrier_call() {
   return [](tutti_comm *comm) { return tutti_barrier(comm); };
+}
+
+// One of two ranks sends and the other expects nothing, or the other way round, so that no message shows it.
+TEST(Mismatch, WhereOneOfAPairHasNothing) {
+  expect_mismatch(3, 1, one_way(0, 0), one_way(0, 5));
+  expect_mismatch(3, 1, one_way(5, 5), one_way(5, 0));
+  expect_mismatch(3, 1, one_way(30'000, 30'000), one_way(0, 0));
+  expect_mismatch(3, 1, gatherv_of(7, 7), gatherv_of(0, 7));
+  expect_mismatch(3, 0, gatherv_of(0, 0), gatherv_of(0, 7));
+  expect_mismatch(3, 0, gatherv_of(7, 7), gatherv_of(7, 0));
+  expect_mismatch(3, 1, scatterv_of(0, 0), scatterv_of(7, 0));
+  expect_mismatch(3, 1, scatterv_of(7, 7), scatterv_of(0, 7));
+  expect_mismatch(3, 1, alltoallv_of(0, 0), alltoallv_of(0, 7));
+  expect_mismatch(3, 1, alltoallv_of(7, 7), alltoallv_of(0, 7));
+}
+
+// Rank 0 is in the call as long as rank 1: it waits for itself to be asked.
+TEST(Mismatch, WhereBothWaitForTheOther) {
+  expect_mismatch(2, 1, broadcast_of(10, 1), broadcast_of(10, 0));
+  expect_mismatch(2, 1, reduce_of(10, 0), gatherv_of(0, 3, 1));
 }
 
 TEST(Mismatch, case_39_OfTheOtherCollectives) {

@@ -113,6 +113,17 @@ TEST(Cost, LargeMessagesTakeTheirTextbookTimes) {
   EXPECT_NEAR(microseconds(Collective::broadcast, "knomial", {.ranks = 16, .radix = 2}, bytes) / (4 * m), 1, 0.02);
 }
 
+TEST(Cost, AWindowMakesRoundsOfMessages) {
+  for (const std::int32_t ranks : {2, 9, 33, 64})
+    for (const std::int32_t window : {1, 3, 8, 100}) {
+      const Parameters parameters{.collective = Collective::alltoall, .ranks = ranks, .radix = window};
+      const cost::Estimate estimate = cost::estimate(*find_algorithm(Collective::alltoall, "throttled"), parameters,
+                                                     std::uint64_t(ranks) * 8, 8, kMachine);
+      EXPECT_EQ(estimate.rounds, (ranks - 1 + window - 1) / window) << ranks << " ranks, window " << window;
+      EXPECT_EQ(estimate.messages, std::uint64_t(ranks - 1));
+    }
+}
+
 TEST(Cost, RanksOfAHostShareItsPort) {
   // Everyone sends its right neighbour as much; what leaves a host leaves it one after the other.
   std::vector<std::int32_t> blocks, round_robin;

@@ -3,9 +3,12 @@
 // Every algorithm that there is, proved for every number of ranks, root, radix and mode that it supports.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <numeric>
+#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/form.h"
@@ -25,7 +28,7 @@ bool is_prime(std::int32_t number) {
 // A rank that opens p - 1 messages at once makes the proof cost the third power of p. A ring of 1024 ranks is proved
 // once, as an allreduce.
 std::int32_t most_ranks(const Algorithm &algorithm) {
-  if (algorithm.name == "direct") return 131;
+  if (algorithm.name == "direct" || algorithm.name == "throttled") return 131;
   if (algorithm.by_host) return 131;  // here every rank is a host by itself: what other layouts do is proved below
   return algorithm.name == "ring" && algorithm.collective != Collective::allreduce ? 512 : 1024;
 }
@@ -168,6 +171,97 @@ TEST(ByHost, RankOrderIsKeptWhereTheRanksOfAHostFollowOneAnother) {
   Algorithm claims = leaders;
   claims.order_needs_runs = false;
   EXPECT_NE(verify::verify(claims, {.ranks = 4, .hosts = mixed}).find("out of rank order"), std::string::npos);
+}
+
+// All schedules with a window: the k-th send from the last one on waits for a receive, so that what is under way beyond
+// what has come is never more than the window.
+TEST(Throttled, SendsAtMostItsWindowAheadOfWhatItHasReceived) {
+  for (const Collective collective : {Collective::alltoall, Collective::alltoallv})
+    for (std::int32_t ranks = 1; ranks <= 40; ++ranks)
+      for (std::int32_t window = 1; window <= ranks; ++window)
+        for (const bool in_place : {false, true}) {
+          const Algorithm &algorithm = *find_algorithm(collective, "throttled");
+          Parameters parameters{
+              .collective = collective, .ranks = ranks, .rank = ranks / 3, .in_place = in_place, .radix = window};
+          const Schedule schedule = algorithm.build(parameters);
+          std::vector<std::int32_t> received;  // by receive, in order: its step
+          std::int32_t sent = 0;
+          for (std::int32_t index = 0; index < std::int32_t(schedule.steps.size()); ++index) {
+            const Step &step = schedule.steps[std::size_t(index)];
+            if (step.kind == Step::Kind::recv) received.push_back(index);
+            if (step.kind != Step::Kind::send) continue;
+            // With `sent` messages out, all but the window have to have been answered.
+            ASSERT_EQ(step.after, sent < window ? -1 : received[std::size_t(sent - window)]) << "send " << sent;
+            ++sent;
+          }
+          ASSERT_EQ(sent, ranks - 1);
+          ASSERT_EQ(verify::verify(algorithm, parameters), "");
+        }
+}
+
+using Skips = std::vector<std::int32_t>;
+
+// Lists that people would try, and random ones, for so many ranks. All are valid.
+std::vector<Skips> skip_lists(std::int32_t ranks, std::mt19937 &random) {
+  std::vector<Skips> lists(5);
+  for (std::int32_t skip = ranks; skip > 1;) lists[0].insert(lists[0].begin(), skip = (skip + 1) / 2);  // halving
+  for (std::int32_t skip = 1; skip < ranks; skip *= 2) lists[1].push_back(skip);
+  for (std::int32_t skip = 1, next = 2; skip < ranks; next += std::exchange(skip, next)) lists[2].push_back(skip);
+  lists[3].push_back(1);
+  const auto root = std::int32_t(std::sqrt(double(ranks)));
+  for (std::int32_t skip = root; skip < ranks && root > 1; skip += root) lists[3].push_back(skip);
+  for (std::int32_t skip = 1; skip < ranks && ranks <= 131; ++skip) lists[4].push_back(skip);  // all of them
+  for (int more = 0; more < (ranks <= 64 ? 8 : 3); ++more) {
+    Skips &list = lists.emplace_back(1, 1);
+    const std::uint32_t one_in = 1 + std::uint32_t(random() % std::min(ranks, 40));
+    for (std::int32_t skip = 2; skip < ranks; ++skip)
+      if (random() % one_in == 0) list.push_back(skip);
+  }
+  std::erase_if(lists, [](const Skips &list) { return list.empty(); });
+  return lists;
+}
+
+TEST(Circulant, HoldsForEveryListOfSkips) {
+  int proofs = 0;
+  std::mt19937 random(20250113);
+  for (std::int32_t ranks = 2; ranks <= 257; ++ranks) {
+    if (ranks > 64 && !is_prime(ranks) && (ranks & (ranks - 1)) != 0) continue;
+    for (const Skips &skips : skip_lists(ranks, random))
+      for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter_block,
+                                          Collective::reduce_scatter, Collective::allgather, Collective::allgatherv})
+        for (const bool in_place : {false, true}) {
+          // Above, equal and listed counts differ in nothing.
+          if (ranks > 64 && (collective == Collective::reduce_scatter || collective == Collective::allgatherv))
+            continue;
+          const Algorithm &algorithm = *find_algorithm(collective, "circulant");
+          const Parameters parameters{.collective = collective, .ranks = ranks, .in_place = in_place, .skips = skips};
+          ASSERT_TRUE(algorithm.supports(parameters));
+          ASSERT_EQ(verify::verify(algorithm, parameters), "");
+          ++proofs;
+        }
+  }
+  EXPECT_GT(proofs, 5000);
+}
+
+TEST(Circulant, HalvingAsAListIsTheDefault) {
+  std::mt19937 random(1);
+  for (std::int32_t ranks = 2; ranks <= 33; ++ranks) {
+    const Skips halving = skip_lists(ranks, random)[0];
+    for (std::int32_t rank = 0; rank < ranks; ++rank)
+      EXPECT_EQ(find_algorithm(Collective::allreduce, "circulant")
+                    ->build({.ranks = ranks, .rank = rank, .skips = halving})
+                    .steps,
+                find_algorithm(Collective::allreduce, "circulant")->build({.ranks = ranks, .rank = rank}).steps);
+  }
+}
+
+TEST(Circulant, IsNotForListsThatBreakTheCondition) {
+  const Algorithm &algorithm = *find_algorithm(Collective::allreduce, "circulant");
+  EXPECT_FALSE(algorithm.supports({.ranks = 9, .skips = Skips{2, 5}}));
+  EXPECT_FALSE(algorithm.supports({.ranks = 9, .skips = Skips{1, 5, 5}}));
+  EXPECT_FALSE(algorithm.supports({.ranks = 9, .skips = Skips{1, 5, 4}}));
+  EXPECT_FALSE(algorithm.supports({.ranks = 9, .skips = Skips{1, 9}}));
+  EXPECT_TRUE(algorithm.supports({.ranks = 9, .skips = Skips{1, 8}}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Schedules, Proof, testing::ValuesIn(algorithms()), name_of);

@@ -176,12 +176,69 @@ TEST(Selection, AnOverrideThatIsTheTablesChoiceKeepsItsRadix) {
 TEST(Overrides, AreReadPerCollective) {
   const Result<Overrides> both = parse_overrides("allreduce:ring,broadcast:chain");
   ASSERT_TRUE(both);
-  EXPECT_EQ(both->of(Collective::allreduce)->name, "ring");
-  EXPECT_EQ(both->of(Collective::broadcast)->name, "chain");
+  EXPECT_EQ(both->of(Collective::allreduce)->algorithm->name, "ring");
+  EXPECT_EQ(both->of(Collective::broadcast)->algorithm->name, "chain");
   EXPECT_EQ(both->of(Collective::barrier), nullptr);
   const Result<Overrides> none = parse_overrides("");
   ASSERT_TRUE(none);
-  for (const Algorithm *algorithm : none->algorithms) EXPECT_EQ(algorithm, nullptr);
+  for (const Variant *variant : none->variants) EXPECT_EQ(variant, nullptr);
+}
+
+TEST(Overrides, MayNameARadixOrSkips) {
+  const Overrides overrides =
+      *parse_overrides("allreduce:circulant:skips=1-2-5-9,alltoall:throttled:window=3,reduce:knomial:radix=5");
+  const Choice allreduce = *select({.ranks = 17, .bytes = 8}, overrides);
+  EXPECT_EQ(allreduce.algorithm->name, "circulant");
+  EXPECT_EQ(std::vector<std::int32_t>(allreduce.skips.begin(), allreduce.skips.end()),
+            (std::vector<std::int32_t>{1, 2, 5, 9}));
+  const Choice alltoall = *select({.collective = Collective::alltoall, .ranks = 17, .bytes = 8}, overrides);
+  EXPECT_EQ(alltoall.algorithm->name, "throttled");
+  EXPECT_EQ(alltoall.radix, 3);
+  EXPECT_TRUE(alltoall.skips.empty());
+  EXPECT_EQ(select({.collective = Collective::reduce, .ranks = 17, .bytes = 8}, overrides)->radix, 5);
+}
+
+TEST(Overrides, SkipsThatAreNotBelowTheNumberOfRanksAreAnErrorOfTheCall) {
+  const Overrides overrides = *parse_overrides("allreduce:circulant:skips=1-2-5-9");
+  EXPECT_TRUE(select({.ranks = 10, .bytes = 8}, overrides));
+  EXPECT_TRUE(select({.ranks = 1, .bytes = 8}, overrides)) << "nothing moves";
+  const Result<Choice> refused = select({.ranks = 9, .bytes = 8}, overrides);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().text,
+            "TUTTI_ALGO=allreduce:circulant:skips=1-2-5-9 cannot run for 9 ranks: skip 9 is not below the number of "
+            "ranks");
+}
+
+TEST(Overrides, ErrorsNameTheParameterThatIsWrong) {
+  const auto text = [](std::string_view value) {
+    const Result<Overrides> result = parse_overrides(value);
+    return result ? "accepted" : result.error().text;
+  };
+  EXPECT_EQ(text("allreduce:circulant:skips=2-5"),
+            "TUTTI_ALGO: allreduce:circulant: the first of a list of skips is 1, not 2");
+  EXPECT_EQ(text("allreduce:circulant:skips=1-5-5"), "TUTTI_ALGO: allreduce:circulant: skips rise, but 5 follows 5");
+  for (const char *list : {"1-x", "1-", "", "-1", "1--2", "1-99999999999", "1 2"})
+    EXPECT_EQ(text(std::string("allreduce:circulant:skips=") + list),
+              "TUTTI_ALGO: allreduce:circulant: '" + std::string(list) + "' is no list of skips, as in 1-2-5-9");
+  EXPECT_EQ(text("allreduce:ring:skips=1-2"),
+            "TUTTI_ALGO: allreduce:ring has no parameter 'skips', or has it already; its parameters are: none");
+  EXPECT_EQ(
+      text("alltoall:throttled:radix=2:window=3"),
+      "TUTTI_ALGO: alltoall:throttled has no parameter 'window', or has it already; its parameters are: window=N");
+  EXPECT_EQ(text("allreduce:circulant:radix=1"),
+            "TUTTI_ALGO: allreduce:circulant: '1' is no radix for it; it can have 2 to 4096");
+  EXPECT_EQ(text("alltoall:throttled:window=0"),
+            "TUTTI_ALGO: alltoall:throttled: '0' is no window for it; it can have 1 to 4096");
+  EXPECT_EQ(text("allreduce:circulant:radix=2:skips=1-2"),
+            "TUTTI_ALGO: allreduce:circulant takes a radix or a list of skips, not both");
+  EXPECT_EQ(text("allreduce:circulant:"),
+            "TUTTI_ALGO: 'circulant:' ends where a parameter should follow, as in radix=4");
+}
+
+TEST(Overrides, WhatIsNamedTwiceIsKeptOnce) {
+  const Variant *first = *variant_of(Collective::allreduce, "circulant:skips=1-3");
+  EXPECT_EQ(*variant_of(Collective::allreduce, "circulant:skips=1-3"), first);
+  EXPECT_NE(*variant_of(Collective::allgather, "circulant:skips=1-3"), first);
 }
 
 TEST(Overrides, ErrorsNameTheUnknownPartAndWhatExists) {

@@ -125,6 +125,26 @@ TEST(Verifier, RefusesDeadlockOfSendsThatWaitForTheirReceiver) {
   EXPECT_NE(flaw(allreduce("direct"), 2, receive_first), "");
 }
 
+TEST(Verifier, RefusesWaitingForStepsThatDoNotEndFirst) {
+  const Algorithm &direct = algorithm(Collective::alltoall, "direct");  // copy, send, recv, send, recv
+  const auto after = [](std::size_t step, std::int32_t other) {
+    return [=](Schedules &all) { all[1].steps[step].after = other; };
+  };
+  EXPECT_EQ(flaw(direct, 3, after(3, 2)), "");
+  expect_flaw(flaw(direct, 3, after(1, 1)),
+              "(send blocks 2..2 of input to 2 after step 1): it waits for a step that is");
+  expect_flaw(flaw(direct, 3, after(1, 2)), "it waits for a step that is not an earlier one");
+  expect_flaw(flaw(direct, 3, after(2, 1)), "only a send may wait for another step's end");
+  // Each rank receives first, and sends once it has received.
+  const auto circle = [](Schedules &all) {
+    for (Schedule &schedule : all) {
+      std::swap(schedule.steps[1], schedule.steps[2]);
+      schedule.steps[2].after = 1;
+    }
+  };
+  expect_flaw(flaw(direct, 3, circle), "deadlock: rank 0, step 2");
+}
+
 TEST(Verifier, RefusesReadsOfWhatWasNeverWritten) {
   expect_flaw(flaw(allreduce("recursive_doubling"), 4, [](Schedules &all) { all[0].steps[0].source = scratch(); }),
               "rank 0, step 0 (send blocks 0..0 of scratch to 1): reads block 0 before anything was written");

@@ -16,10 +16,11 @@ using comm::Call;
 
 class Ranks : public testing::Test {
  protected:
-  void start(int ranks, const std::string &algo = "") {
+  void start(int ranks, const std::string &algo = "", std::uint32_t first_call = 0) {
     auto up = bring_up(ranks, [&](int) {
       RankSetup setup{default_config(), {}};
       setup.config.algo = algo;
+      setup.first_call = first_call;
       return setup;
     });
     ASSERT_TRUE(up) << up.error().text;
@@ -68,6 +69,31 @@ TEST_F(Ranks, AMessageOfACallToComeIsKeptAndItsBufferGoesBack) {
   begin(1, broadcast(got.data(), got.size()));
   EXPECT_TRUE(done(1)) << "it was all there";
   EXPECT_EQ(got, std::vector<std::uint8_t>(1000, 7));
+}
+
+TEST_F(Ranks, AfterTheLastNumberOfACallComesTheFirst) {
+  start(2, "", comm::kCallMask - 20);
+  // Far enough ahead that what is kept for calls to come grows across the last number, too.
+  for (std::uint8_t call = 0; call < 60; ++call) {
+    std::uint8_t value = call;
+    begin(0, broadcast(&value, 1));
+    finish(0);
+    progress(1);
+  }
+  for (std::uint8_t call = 0; call < 60; ++call) {
+    std::uint8_t got = 255;
+    begin(1, broadcast(&got, 1));
+    progress(1);
+    ASSERT_TRUE(done(1));
+    finish(1);
+    ASSERT_EQ(got, call);
+  }
+  std::vector<std::int32_t> one = {1}, two = {2};
+  begin(0, allreduce(one.data(), 1));
+  begin(1, allreduce(two.data(), 1));
+  progress();
+  EXPECT_TRUE(done(0) && done(1));
+  EXPECT_EQ(one[0], 3);
 }
 
 TEST_F(Ranks, EarlyMessagesGoToTheCallsTheyBelongTo) {

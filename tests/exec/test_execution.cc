@@ -67,7 +67,7 @@ class Executions : public testing::Test {
                                                           .steps = schedules[static_cast<std::size_t>(r)],
                                                           .in_place = collectives::InPlace::same},
                                                          world_));
-      player.windows = std::make_unique<Windows>(player.mesh(), world_, 0, 0, window);
+      player.windows = std::make_unique<Windows>(player.mesh(), world_, mesh::Stream{}, window);
       player.execution = std::make_unique<Execution>(*player.plan, player.mesh(), *player.windows, *player.pool);
       player.buffer.resize(count);
       for (std::size_t i = 0; i < count; ++i) player.buffer[i] = value(r, i);
@@ -114,6 +114,18 @@ TEST_F(Executions, ARankForwardsTheBeginningBeforeItHasTheEnd) {
   expect(2, [](std::size_t i) { return value(0, i); });
 }
 
+TEST_F(Executions, ASendWaitsForAllOfTheStepThatItNames) {
+  // Rank 1 sends its own only after all that rank 0 sends has come, though neither needs the other's.
+  Step answer = send(0, out(0));
+  answer.after = 0;
+  start({{send(1, out(0)), recv(1, scratch(0))}, {recv(0, scratch(0)), answer}}, 1 << 18);
+  for (int i = 0; i < 1000; ++i) players_[1].step();  // takes what rank 0's chunks allowed
+  EXPECT_GT(players_[0].mesh().statistics().chunks_sent, 0u);
+  EXPECT_EQ(players_[1].mesh().statistics().chunks_sent, 0u);
+  ASSERT_TRUE(run());
+  EXPECT_GT(players_[1].mesh().statistics().chunks_sent, 0u);
+}
+
 TEST_F(Executions, ARangeIsNotOverwrittenWhileItsSendMayStillNeedIt) {
   // Both give the other what they have, then take the other's into the same place. (No more than a window: neither can
   // consume before its own send is through.)
@@ -148,7 +160,7 @@ TEST_F(Executions, ASmallSendBehindALargeOneWaitsForNobody) {
     player.rank = ranks_[static_cast<std::size_t>(r)].get();
     player.plan =
         plan_of(r == 0 ? std::vector{send(1, out(0)), send(1, out(1))} : std::vector{recv(0, out(0)), recv(0, out(1))});
-    player.windows = std::make_unique<Windows>(player.mesh(), world_, 0, 0, kWindow);
+    player.windows = std::make_unique<Windows>(player.mesh(), world_, mesh::Stream{}, kWindow);
     player.execution = std::make_unique<Execution>(*player.plan, player.mesh(), *player.windows, *player.pool);
     player.buffer.assign(1025, static_cast<std::uint64_t>(r));
     players_.push_back(std::move(player));

@@ -113,6 +113,15 @@ TEST(Plan, OlderConflictsAreCoveredByTheStepsBetween) {
   EXPECT_EQ(followed(compile({recv(1, out(0, 2)), recv(1, out(0)), send(1, out(0, 2))}), 2), (Steps{0, 1}));
 }
 
+TEST(Plan, ASendFollowsTheStepThatItNamesToItsEnd) {
+  Step last = send(3, in(1));
+  last.after = 1;
+  const Plan plan = compile({send(1, in(0)), recv(2, out(0)), last});
+  EXPECT_EQ(followed(plan, 2), Steps{1});
+  EXPECT_TRUE(plan.edges(plan.steps()[2])[0].whole);
+  EXPECT_TRUE(std::ranges::equal(plan.successors(plan.steps()[1]), Steps{2}));
+}
+
 TEST(Plan, SuccessorsAreTheEdgesTurnedAround) {
   const Plan plan = compile({recv(1, out(0)), send(2, out(0)), send(3, out(0)), recv(1, out(0))});
   for (std::uint32_t step = 0; step < 4; ++step)

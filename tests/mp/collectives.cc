@@ -240,7 +240,9 @@ struct Algorithms {
 };
 const Algorithms kModels[] = {
     {Collective::reduce, "reduce", {"", "knomial", "knomial_ordered", "scatter_gather", "chain"}},
-    {Collective::reduce_scatter_block, "reduce_scatter_block", {"", "circulant", "ring", "direct"}},
+    {Collective::reduce_scatter_block,
+     "reduce_scatter_block",
+     {"", "circulant", "ring", "direct", "circulant:skips=1"}},
     {Collective::reduce_scatter, "reduce_scatter", {"", "circulant", "ring", "direct"}},
     {Collective::allgather, "allgather", {"", "circulant", "ring", "direct"}},
     {Collective::allgatherv, "allgatherv", {"", "circulant", "ring", "direct"}},
@@ -248,8 +250,8 @@ const Algorithms kModels[] = {
     {Collective::gatherv, "gatherv", {""}},
     {Collective::scatter, "scatter", {"", "knomial", "direct"}},
     {Collective::scatterv, "scatterv", {""}},
-    {Collective::alltoall, "alltoall", {"", "bruck", "direct"}},
-    {Collective::alltoallv, "alltoallv", {""}},
+    {Collective::alltoall, "alltoall", {"", "bruck", "direct", "throttled:window=2"}},
+    {Collective::alltoallv, "alltoallv", {"", "throttled:window=1"}},
     {Collective::scan, "scan", {""}},
     {Collective::exscan, "exscan", {""}},
 };

@@ -50,6 +50,7 @@ int main(int argc, char **argv) {
   const std::map<std::string, std::function<int(const mp::Arguments &)>> scenarios = {
       {"collectives", mp::collectives},
       {"bits", mp::bits},
+      {"huge", mp::huge},
       {"again", mp::again},
       {"crowd", mp::crowd},
       {"loop", mp::loop},

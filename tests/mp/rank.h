@@ -41,6 +41,7 @@ void tell(const std::string &line);
 using Arguments = std::vector<std::string>;
 int collectives(const Arguments &arguments);
 int bits(const Arguments &arguments);
+int huge(const Arguments &arguments);
 int again(const Arguments &arguments);
 int crowd(const Arguments &arguments);
 int loop(const Arguments &arguments);

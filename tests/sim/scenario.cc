@@ -118,6 +118,33 @@ std::vector<std::vector<softdev::Fault>> draw_faults(Random &random, int ranks) 
   return all;
 }
 
+// Beside the calls, with dice of their own.
+void draw_persistent(Random &random, Scenario &scenario) {
+  const std::uint64_t calls = scenario.ranks <= 8 ? 2 + random.below(3) : 1;
+  for (std::uint64_t i = 0; i < calls; ++i)
+    scenario.persistent.push_back({draw_call(random, scenario.config, scenario.ranks),
+                                   static_cast<std::uint32_t>(1 + random.below(scenario.ranks <= 8 ? 3 : 1))});
+}
+
+void draw_messages(Random &random, Scenario &scenario) {
+  constexpr std::int32_t kTagForAnySource = 9;
+  const auto ranks = static_cast<std::uint64_t>(scenario.ranks);
+  std::vector<bool> any_tag(ranks * ranks);
+  for (std::uint64_t pair = 0; pair < any_tag.size(); ++pair) any_tag[pair] = random.one_in(4);
+  for (std::uint64_t i = 1 + random.below(30); i > 0; --i) {
+    Message message;
+    message.from = static_cast<int>(random.below(ranks));
+    message.to = static_cast<int>(random.below(std::min<std::uint64_t>(ranks, 4)));  // also to themselves
+    message.bytes = draw_count(random, scenario.config, scenario.ranks, 1);
+    message.synchronous = random.one_in(4);
+    message.any_tag =
+        any_tag[static_cast<std::uint64_t>(message.from) * ranks + static_cast<std::uint64_t>(message.to)];
+    message.any_source = !message.any_tag && random.one_in(3);
+    message.tag = message.any_source ? kTagForAnySource : static_cast<std::int32_t>(random.below(3));
+    scenario.messages.push_back(message);
+  }
+}
+
 }  // namespace
 
 Scenario draw_scenario(std::uint64_t seed) {
@@ -149,6 +176,10 @@ Scenario draw_scenario(std::uint64_t seed) {
     }
     scenario.calls.push_back(std::move(script));
   }
+  Random beside(seed ^ 0x6265'7369'6465);
+  if (beside.one_in(4)) draw_persistent(beside, scenario);
+  if (beside.one_in(4)) draw_messages(beside, scenario);
+  if (beside.one_in(3)) scenario.first_call = comm::kCallMask - static_cast<std::uint32_t>(beside.below(4));
   return scenario;
 }
 
@@ -168,6 +199,14 @@ std::string Scenario::text() const {
       all += fmt::format("\n  communicator {}: {}{}", c,
                          comm::describe(ModelCall::shape(call.problem, call.type, call.op)),
                          call.problem.in_place ? ", in place" : "");
+  for (const Persistent &call : persistent)
+    all += fmt::format("\n  persistent, {} starts: {}{}", call.starts,
+                       comm::describe(ModelCall::shape(call.shape.problem, call.shape.type, call.shape.op)),
+                       call.shape.problem.in_place ? ", in place" : "");
+  for (const Message &message : messages)
+    all += fmt::format("\n  {} bytes of tag {} from {} to {}{}{}{}", message.bytes, message.tag, message.from,
+                       message.to, message.synchronous ? ", synchronous" : "",
+                       message.any_source ? ", from any source" : "", message.any_tag ? ", of any tag" : "");
   return all;
 }
 

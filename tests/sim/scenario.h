@@ -20,6 +20,22 @@ struct ModelShape {
   reduce::Op op = reduce::Op::sum;
 };
 
+// A persistent call of the first communicator: what every start does, and how many there are.
+struct Persistent {
+  ModelShape shape;
+  std::uint32_t starts = 1;
+};
+
+// A message on the first communicator; each rank sends and asks for its own in the order of the list. What comes to
+// receives from any source has a tag of its own; who asks for any tag of a rank, asks so for all that comes from it.
+struct Message {
+  int from = 0, to = 0;
+  std::int32_t tag = 0;
+  std::size_t bytes = 0;
+  bool synchronous = false;
+  bool any_source = false, any_tag = false;  // as the receive says
+};
+
 struct Scenario {
   std::uint64_t seed = 0;
   int ranks = 2;
@@ -27,7 +43,10 @@ struct Scenario {
   std::vector<softdev::Caps> caps;  // by rank
   // By communicator: the calls that every rank makes on it, in this order.
   std::vector<std::vector<ModelShape>> calls;
-  std::size_t depth = 1;  // calls of a communicator that a rank may have under way
+  std::vector<Persistent> persistent;  // made in this order, started in any
+  std::vector<Message> messages;
+  std::uint32_t first_call = 0;  // its number
+  std::size_t depth = 1;         // calls of a communicator that a rank may have under way
   // A rank outside a call computes: it does not poll until its next call begins (after its last: until all are done).
   bool away = false;
   // By rank: what breaks. Empty: nothing does.

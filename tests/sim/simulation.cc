@@ -8,6 +8,8 @@
 #include <memory>
 #include <optional>
 
+#include "sim/messenger.h"
+
 namespace tutti::test {
 namespace {
 
@@ -70,15 +72,32 @@ struct Track {
   bool over() const { return begun() && running.empty(); }
 };
 
+// One rank's persistent call.
+struct LaneTrack {
+  comm::Lane *lane = nullptr;  // null: not made yet
+  const Persistent *script = nullptr;
+  std::uint32_t starts = 0;
+  std::unique_ptr<ModelCall> call;  // of the start that is under way
+  comm::Operation *operation = nullptr;
+  bool may_start() const { return lane != nullptr && !call && starts != script->starts; }
+  bool over() const { return !call && starts == script->starts; }
+};
+
 struct Actor {
   Rank *rank = nullptr;
   std::vector<Track> tracks;
   std::vector<std::unique_ptr<comm::Communicator>> extra;  // communicators beyond the rank's own
-  bool over() const { return std::ranges::all_of(tracks, &Track::over); }
+  std::vector<LaneTrack> lanes;
+  std::unique_ptr<Messenger> messenger;
+  bool over() const {
+    return std::ranges::all_of(tracks, &Track::over) && std::ranges::all_of(lanes, &LaneTrack::over) &&
+           messenger->over();
+  }
   // Whether this rank is inside of Engine::run().
   bool waits() const {
     return rank->engine().mesh().owes_acknowledgement() ||
-           std::ranges::any_of(tracks, [](const Track &t) { return !t.running.empty(); });
+           std::ranges::any_of(tracks, [](const Track &t) { return !t.running.empty(); }) ||
+           std::ranges::any_of(lanes, [](const LaneTrack &t) { return t.call != nullptr; }) || messenger->waits();
   }
 };
 
@@ -111,6 +130,7 @@ class Simulation {
                 setup.device.seed = scenario_.seed * 1000 + static_cast<std::uint64_t>(rank);
                 setup.device.clock_ns = [](void *user) { return *static_cast<std::int64_t *>(user); };
                 setup.device.clock_user = &now_ns_;
+                setup.first_call = scenario_.first_call;
                 return setup;
               }));
     for (auto &rank : ranks_) {
@@ -133,6 +153,8 @@ class Simulation {
         track.depth = scenario_.depth;
         actor.tracks.push_back(std::move(track));
       }
+      for (const Persistent &persistent : scenario_.persistent) actor.lanes.emplace_back().script = &persistent;
+      actor.messenger = std::make_unique<Messenger>(*rank, scenario_.messages);
       actors_.push_back(std::move(actor));
     }
     for (const std::uint32_t speed : scenario_.speed) total_speed_ += speed;
@@ -156,6 +178,9 @@ class Simulation {
         begin(actor, track, c);
         happened = true;
       }
+    for (std::size_t lane = 0; lane < actor.lanes.size(); ++lane)
+      if (random_.one_in(3)) happened |= begin_lane(actor, lane);
+    if (const std::string flaw = actor.messenger->turn(random_, happened); !flaw.empty()) problem(flaw);
     if (!scenario_.away || actor.waits() || (actor.over() && !scenario_.faults.empty())) {
       for (std::uint64_t polls = 1 + random_.below(4); polls > 0; --polls) happened |= poll(actor);
     }
@@ -169,6 +194,8 @@ class Simulation {
       happened = true;
     }
     happened |= carry_letters(actor);
+    for (std::size_t lane = 0; lane < actor.lanes.size(); ++lane) happened |= end_lane(actor, lane);
+    if (const std::string flaw = actor.messenger->check(happened); !flaw.empty()) problem(flaw);
     idle_ = happened ? 0 : idle_ + 1;
     // Nothing moves: who waits for a timer gets there sooner.
     if (idle_ > 20 * total_speed_) now_ns_ += static_cast<std::int64_t>(random_.below(200'000));
@@ -253,6 +280,40 @@ class Simulation {
                           comm::describe(ModelCall::shape(shape.problem, shape.type, shape.op)), flaw));
   }
 
+  // Makes it if those before it are made, or starts it: in any order.
+  bool begin_lane(Actor &actor, std::size_t index) {
+    LaneTrack &track = actor.lanes[index];
+    comm::Communicator &communicator = actor.rank->communicator();
+    if (track.lane == nullptr && (index == 0 || actor.lanes[index - 1].lane != nullptr)) {
+      const Result<comm::Lane *> opened = communicator.open();
+      if (!opened) problem("open: " + opened.error().text);
+      else track.lane = *opened;
+      return true;
+    }
+    if (!track.may_start()) return false;
+    const ModelShape &shape = track.script->shape;
+    const auto number = static_cast<std::uint32_t>(1000 + index * 100 + track.starts);
+    track.call = std::make_unique<ModelCall>(with_values(shape, number), actor.rank->rank(), shape.type, shape.op, put);
+    trace(0x7000 | index << 8 | track.starts);
+    ++track.starts;
+    Result<comm::Operation *> started = actor.rank->engine().start(communicator, *track.lane, track.call->call());
+    if (!started) problem("start: " + started.error().text);
+    else track.operation = *started;
+    return true;
+  }
+
+  bool end_lane(Actor &actor, std::size_t index) {
+    LaneTrack &track = actor.lanes[index];
+    if (track.call == nullptr || track.operation == nullptr || !track.operation->done) return false;
+    if (const Result<> result = actor.rank->communicator().finish(*track.operation); !result)
+      problem("finish: " + result.error().text);
+    if (const std::string flaw = track.call->flaw(); !flaw.empty())
+      problem(
+          fmt::format("rank {}, start {} of persistent call {}: {}", actor.rank->rank(), track.starts, index, flaw));
+    track.call.reset();
+    return true;
+  }
+
   std::string where_it_hangs() {
     std::string text;
     for (const Actor &actor : actors_) {
@@ -267,6 +328,11 @@ class Simulation {
           text += running.operation->execution.waits_for_grant() ? " ] and waits for grants; " : " ]; ";
         }
       }
+      for (std::size_t lane = 0; lane < actor.lanes.size(); ++lane)
+        if (!actor.lanes[lane].over())
+          text += fmt::format("\n  rank {}: persistent call {}, start {}{}", actor.rank->rank(), lane,
+                              actor.lanes[lane].starts, actor.lanes[lane].call ? " is under way" : "");
+      text += fmt::format("\n  rank {}: {}", actor.rank->rank(), actor.messenger->text());
       for (const mesh::LinkView &view : actor.rank->engine().mesh().view_links())
         if (view.sent != 0 || view.received != 0)
           text += fmt::format("\n    rank {}: sent {} ({} unacknowledged), received {}, credits {}, chunks {}, held {}",
@@ -314,6 +380,7 @@ class Simulation {
           problem(fmt::format("{}: {} of {} chunks are home", link, view.chunk_credits, view.limits.chunks));
       }
       outcome_.retransmitted += mesh.statistics().retransmitted;
+      if (const Result<> parted = actors_[a].rank->communicator().check_lanes(); !parted) problem(parted.error().text);
       const std::string memory = mesh.describe_memory();
       if (memory.find(" 0 held, 0 to be posted") == std::string::npos)
         problem(fmt::format("rank {}: not all receive buffers are posted: {}", a, memory));

@@ -26,6 +26,7 @@ struct RankSetup {
   int numa_node = -1;                    // where the rank runs, for memory of the software device
   std::vector<std::int32_t> hosts = {};  // of each rank, as far as algorithms are concerned
   bool recovers = false;                 // whether broken links are made again: somebody carries the letters
+  std::uint32_t first_call = 0;          // the number of the first call, the same on all ranks
 };
 
 inline Config default_config() { return *read_config({}, nullptr); }
@@ -67,6 +68,7 @@ class Rank {
                              .widen_bytes = static_cast<std::size_t>(setup_.config.widen_bytes),
                              .reproducible = setup_.config.reproducible != 0};
     setting.hosts = setup_.hosts;
+    setting.first_call = setup_.first_call;
     TUTTI_TRY(setting.overrides, collectives::parse_overrides(setup_.config.algo));
     TUTTI_TRY(engine_, comm::Engine::create(std::move(mesh), control, comm::wait_policy(2, setup_.config)));
     communicator_ = std::make_unique<comm::Communicator>(engine_->mesh(), setting);

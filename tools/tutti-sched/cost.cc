@@ -150,9 +150,14 @@ Result<std::string> cost_text(const CostQuestion &question) {
   std::vector<Line> lines;
   for (const Algorithm &algorithm : algorithms()) {
     if (algorithm.collective != question.collective) continue;
-    if (!question.algorithm.empty() && algorithm.name != question.algorithm) continue;
+    if (question.variant != nullptr && question.variant->algorithm != &algorithm) continue;
     std::vector<std::int32_t> radices = algorithm.radices;
     if (question.radix != 0 && radices.front() != 0) radices = {question.radix};
+    if (question.variant != nullptr) {
+      parameters.skips = question.variant->skips;
+      if (question.variant->radix != 0) radices = {question.variant->radix};
+      if (!parameters.skips.empty()) radices = {0};
+    }
     for (const std::int32_t radix : radices) {
       parameters.radix = radix;
       Line line{.algorithm = &algorithm,
@@ -164,9 +169,6 @@ Result<std::string> cost_text(const CostQuestion &question) {
       lines.push_back(std::move(line));
     }
   }
-  if (lines.empty())
-    return fail(Code::argument, "{} has no algorithm '{}'; see tutti-sched list", collective_name(question.collective),
-                question.algorithm);
   const cost::Bound bound = cost::bound(parameters, double(question.bytes), machine);
   if (!question.json.empty()) TUTTI_TRY(write_json(question, bound, lines));
   return table(question, bound, lines);

@@ -9,12 +9,13 @@
 
 #include "base/result.h"
 #include "collectives/schedule.h"
+#include "collectives/variant.h"
 
 namespace tutti::sched {
 
 struct CostQuestion {
   collectives::Collective collective = collectives::Collective::allreduce;
-  std::string algorithm;  // empty: all
+  const collectives::Variant *variant = nullptr;  // null: all algorithms
   std::int32_t ranks = 4, root = 0, radix = 0;
   bool in_place = false;
   std::uint64_t bytes = 8;
@@ -25,7 +26,7 @@ struct CostQuestion {
   std::string json;  // file; empty: none
 };
 
-// The table; writes the file. Errors: no such algorithm, a file that cannot be written.
+// The table; writes the file. Error: a file that cannot be written.
 Result<std::string> cost_text(const CostQuestion &question);
 
 }  // namespace tutti::sched

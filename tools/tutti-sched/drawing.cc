@@ -43,6 +43,10 @@ class Rounds {
       round = std::max(round, made_in_[rank][block]);
     return round;
   }
+  // Of a step that a send has to follow: what it received.
+  int followed(std::int32_t rank, const Step &step) {
+    return step.after < 0 ? 0 : latest(rank, schedules_[rank].steps[std::size_t(step.after)].target);
+  }
   void write(std::int32_t rank, const Range &range, int round) {
     const Interval place = place_of(schedules_[rank], range);
     std::fill(made_in_[rank].begin() + std::ptrdiff_t(place.end - range.blocks),
@@ -55,7 +59,7 @@ class Rounds {
     const Step &step = steps[next_[rank]];
     if (step.kind == Kind::send) {
       under_way_[{rank, step.peer}].push_back(
-          {rank, step.peer, latest(rank, step.source) + 1, step.source.blocks, false});
+          {rank, step.peer, std::max(latest(rank, step.source), followed(rank, step)) + 1, step.source.blocks, false});
     } else if (step.kind == Kind::recv || step.kind == Kind::recv_reduce) {
       std::deque<Message> &queue = under_way_[{step.peer, rank}];
       if (queue.empty()) return false;

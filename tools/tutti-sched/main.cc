@@ -26,6 +26,7 @@ struct Options {
   std::int32_t ranks = 4, to_ranks = 0, rank = -1, root = 0, radix = 0, ranks_per_core = 1;
   std::int32_t ranks_per_host = 1;
   std::vector<std::int32_t> hosts = {};  // that follows from it
+  const Variant *variant = nullptr;      // that `algorithm` names; null: all
   std::uint64_t bytes = 8;
   bool in_place = false;
 
@@ -51,25 +52,30 @@ int refuse(const std::string &text) {
 std::vector<const Algorithm *> chosen(const Options &options) {
   std::vector<const Algorithm *> rows;
   for (const Algorithm &row : algorithms())
-    if (row.collective == options.which() && (options.algorithm.empty() || row.name == options.algorithm))
+    if (row.collective == options.which() && (options.variant == nullptr || options.variant->algorithm == &row))
       rows.push_back(&row);
   return rows;
 }
 
 Parameters parameters_of(const Options &options, const Algorithm &algorithm) {
+  const Variant named = options.variant != nullptr ? *options.variant : Variant{};
+  const std::int32_t radix = named.radix != 0 ? named.radix : options.radix;
   return {.collective = algorithm.collective,
           .ranks = options.ranks,
           .root = options.root,
           .in_place = options.in_place,
-          .radix = options.radix != 0 ? options.radix : algorithm.radices.front(),
-          .hosts = options.hosts};
+          .radix = radix != 0 ? radix : algorithm.radices.front(),
+          .hosts = options.hosts,
+          .skips = options.variant != nullptr ? options.variant->skips : std::span<const std::int32_t>()};
 }
 
 int list() {
   for (const Algorithm &row : algorithms()) {
     std::string radices;
     for (const std::int32_t radix : row.radices)
-      if (radix != 0) radices += fmt::format("{}{}", radices.empty() ? "  radix " : ", ", radix);
+      if (radix != 0)
+        radices += radices.empty() ? fmt::format("  {} {}", row.radix_name, radix) : fmt::format(", {}", radix);
+    if (row.takes_skips) radices += ", or skips 1-2-...";
     // Where nothing is reduced, there is no order.
     const char *order = !form_of(row.collective).reduces || row.collective == Collective::barrier ? "-"
                         : row.keeps_rank_order                                                    ? "ordered"
@@ -82,7 +88,7 @@ int list() {
 
 int cost(const Options &options, tutti::sched::CostQuestion question) {
   question.collective = options.which();
-  question.algorithm = options.algorithm;
+  question.variant = options.variant;
   question.ranks = options.ranks;
   question.root = options.root;
   question.in_place = options.in_place;
@@ -110,14 +116,11 @@ int choose(const Options &options) {
 
 // The schedules of all ranks; empty after a refusal.
 std::vector<Schedule> build_all(const Options &options) {
-  const Algorithm *algorithm = find_algorithm(options.which(), options.algorithm);
-  if (!algorithm) {
-    refuse(fmt::format("{} has no algorithm '{}'; see tutti-sched list", options.collective, options.algorithm));
-    return {};
-  }
+  const Algorithm *algorithm = options.variant->algorithm;
   Parameters parameters = parameters_of(options, *algorithm);
   if (!algorithm->supports(parameters)) {
-    refuse(fmt::format("{} does not support these parameters", algorithm->name));
+    const std::string fault = skips_fault(parameters.skips, parameters.ranks);
+    refuse(fmt::format("{} does not support these parameters{}{}", algorithm->name, fault.empty() ? "" : ": ", fault));
     return {};
   }
   std::vector<Schedule> schedules;
@@ -164,8 +167,6 @@ void prove_one(const Options &options, std::int32_t last, const Algorithm &row, 
 
 int prove(const Options &options) {
   const std::vector<const Algorithm *> rows = chosen(options);
-  if (rows.empty())
-    return refuse(fmt::format("{} has no algorithm '{}'; see tutti-sched list", options.collective, options.algorithm));
   int flaws = 0, proofs = 0;
   for (const Algorithm *row : rows) prove_one(options, std::max(options.ranks, options.to_ranks), *row, flaws, proofs);
   if (proofs == 0) return refuse("nothing to prove: no algorithm supports these parameters");
@@ -203,7 +204,7 @@ void add_parameters(CLI::App &command, Options &options, std::int32_t most_ranks
       ->check(CLI::Range(1, most_ranks))
       ->capture_default_str();
   command.add_option("--root", options.root, "root, of collectives that have one")->check(CLI::NonNegativeNumber);
-  command.add_option("--radix", options.radix, "radix, of algorithms that have one")->check(CLI::Range(2, most_ranks));
+  command.add_option("--radix", options.radix, "radix, of algorithms that have one")->check(CLI::Range(1, most_ranks));
   command.add_option("--ranks-per-host", options.ranks_per_host, "consecutive ranks that share a host")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -220,7 +221,7 @@ void add_collective(CLI::App &command, Options &options) {
 CLI::App *add_cost(CLI::App &app, Options &options, tutti::sched::CostQuestion &question) {
   CLI::App *command = app.add_subcommand("cost", "modelled time and volume, beside the lower bound");
   add_collective(*command, options);
-  command->add_option("algorithm", options.algorithm, "its name; all if left out");
+  command->add_option("algorithm", options.algorithm, "its name, as in ring or circulant:radix=4; all if left out");
   add_parameters(*command, options, 1 << 20);
   const auto number = [&](const char *name, double &value, const char *text, const CLI::Validator &valid) {
     command->add_option(name, value, text)->check(valid)->capture_default_str();
@@ -262,12 +263,14 @@ int main(int argc, char **argv) {
       ->transform(CLI::AsSizeValue(false));
   CLI::App *show_command = app.add_subcommand("show", "the steps of an algorithm");
   add_collective(*show_command, options);
-  show_command->add_option("algorithm", options.algorithm, "its name")->required();
+  show_command->add_option("algorithm", options.algorithm, "its name, as in ring or circulant:skips=1-2-5-9")
+      ->required();
   add_parameters(*show_command, options);
   show_command->add_option("--rank", options.rank, "only this rank's")->check(CLI::NonNegativeNumber);
   CLI::App *draw_command = app.add_subcommand("draw", "a schedule over ranks and rounds, as SVG");
   add_collective(*draw_command, options);
-  draw_command->add_option("algorithm", options.algorithm, "its name")->required();
+  draw_command->add_option("algorithm", options.algorithm, "its name, as in ring or circulant:skips=1-2-5-9")
+      ->required();
   add_parameters(*draw_command, options);
   CLI::App *verify_command =
       app.add_subcommand("verify", "prove all algorithms, with all radices, in place and not, first and last root");
@@ -276,7 +279,8 @@ int main(int argc, char **argv) {
       ->required();
   CLI::App *prove_command = app.add_subcommand("prove", "verify an algorithm, or all of a collective");
   add_collective(*prove_command, options);
-  prove_command->add_option("algorithm", options.algorithm, "its name; all if left out");
+  prove_command->add_option("algorithm", options.algorithm,
+                            "its name, as in ring or circulant:radix=4; all if left out");
   add_parameters(*prove_command, options);
   prove_command->add_option("--to", options.to_ranks, "every number of ranks from --ranks to this")
       ->check(CLI::Range(1, 4096));
@@ -294,6 +298,11 @@ int main(int argc, char **argv) {
   if (table_command->parsed()) return fmt::print("{}", selection_text()), 0;
   if (choose_command->parsed()) return choose(options);
   if (verify_command->parsed()) return verify_all(options);
+  if (!options.algorithm.empty()) {
+    const tutti::Result<const Variant *> variant = variant_of(options.which(), options.algorithm);
+    if (!variant) return refuse(variant.error().text + "; see tutti-sched list");
+    options.variant = *variant;
+  }
   if (options.root >= options.ranks && !prove_command->parsed())
     return refuse(fmt::format("root {} is not one of {} ranks", options.root, options.ranks));
   if (draw_command->parsed()) return draw(options);

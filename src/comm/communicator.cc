@@ -322,6 +322,8 @@ void Communicator::flush_notices() {
 
 void Communicator::fail(Error error) {
   if (failure_) return;
+  // Before the operations under way are ended.
+  if (error.code == Code::timeout && recorder != nullptr) recorder->tell();
   failure_ = std::move(error);
   for (Operation *&operation : running_) {
     if (operation == nullptr) continue;
@@ -348,6 +350,12 @@ std::string Communicator::describe_wait(const Operation &operation, std::int64_t
     names += fmt::format("{}{}", names.empty() ? "" : ", ", name_of(peer));
   return fmt::format("{} (call {}) has waited {} s for {}", describe(operation.shape), operation.call + 1, seconds,
                      names.empty() ? std::string("acknowledgements") : "data from " + names);
+}
+
+std::string Communicator::state_of(std::uint32_t call) const {
+  const Operation *operation = find(call);
+  if (operation == nullptr) return "done";
+  return fmt::format("{} of {} steps to do", operation->execution.open_steps(), operation->execution.steps());
 }
 
 }  // namespace tutti::comm

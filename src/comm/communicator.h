@@ -24,6 +24,7 @@
 #include "comm/conversion.h"
 #include "comm/inbox.h"
 #include "comm/operation.h"
+#include "comm/recorder.h"
 #include "exec/execution.h"
 #include "match/matcher.h"
 #include "mesh/group.h"
@@ -70,6 +71,7 @@ class Communicator {
   int ranks() const { return group_.ranks(); }
   const mesh::Group &group() const { return group_; }
   std::uint16_t id() const { return identity_.id; }
+  std::uint32_t generation() const { return identity_.generation; }
   const Setting &setting() const { return setting_; }
 
   // Starts a call; it ends with finish(). The lists of the call are read before this returns, its buffers until the
@@ -106,7 +108,8 @@ class Communicator {
   bool running() const { return oldest_ != next_call_ || (matcher_ != nullptr && !matcher_->idle()); }
   // Whether anything is left for retry() or to wait for.
   bool busy() const { return running() || waits_for_grant(); }
-  bool listed = false;  // by the engine, among those that are busy
+  bool listed = false;           // by the engine, among those that are busy
+  Recorder *recorder = nullptr;  // the engine's, which tells what this rank was doing when a call timed out
 
   // Messages delivered so far: whether anything comes.
   std::uint64_t deliveries() const { return deliveries_; }
@@ -121,6 +124,8 @@ class Communicator {
   std::string name_of(int world_rank) const;
   // "allreduce of 100 x float, sum (call 17) has waited 10 s for data from rank 3".
   std::string describe_wait(const Operation &operation, std::int64_t seconds) const;
+  // Of a call by its number: "done", or "2 of 3 steps to do".
+  std::string state_of(std::uint32_t call) const;
 
  private:
   match::Matcher &matcher();

@@ -56,7 +56,12 @@ Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<mesh::Mesh> mesh,
 }
 
 Engine::Engine(std::unique_ptr<mesh::Mesh> mesh, control::Control *control, WaitPolicy policy, int wake_fd)
-    : mesh_(std::move(mesh)), control_(control), policy_(policy), wake_fd_(wake_fd) {}
+    : mesh_(std::move(mesh)),
+      control_(control),
+      policy_(policy),
+      wake_fd_(wake_fd),
+      recorder_(mesh_->rank(), communicators_),
+      live_(*mesh_) {}
 
 Engine::~Engine() { ::close(wake_fd_); }
 
@@ -64,6 +69,7 @@ void Engine::add(Communicator &communicator) {
   if (communicators_.size() <= communicator.id()) communicators_.resize(communicator.id() + std::size_t{1});
   TUTTI_CHECK(communicators_[communicator.id()] == nullptr);
   communicators_[communicator.id()] = &communicator;
+  communicator.recorder = &recorder_;
   for (const Stray &stray : strays_)
     if (stray.record.stream.communicator == communicator.id()) communicator.catch_up(stray.record);
 }
@@ -122,16 +128,21 @@ void Engine::enter(Communicator &communicator) {
 
 Result<Operation *> Engine::start(Communicator &communicator, const Call &call) {
   enter(communicator);
-  return communicator.start(call);
+  Result<Operation *> operation = communicator.start(call);
+  if (operation) [[likely]]
+    recorder_.note(communicator, (*operation)->call, call.shape);
+  return operation;
 }
 
 Result<> Engine::send(Communicator &communicator, match::SendOperation &send) {
   enter(communicator);
+  recorder_.note(communicator, send);
   return communicator.send(send);
 }
 
 Result<> Engine::receive(Communicator &communicator, match::ReceiveOperation &receive) {
   enter(communicator);
+  recorder_.note(communicator, receive);
   return communicator.receive(receive);
 }
 
@@ -299,6 +310,7 @@ void Engine::look_around(std::int64_t now) {
     }
     if (mesh_->troubled()) recover_links(now);
   }
+  live_.look(*mesh_, failed_, now);
   std::vector<mesh::Breakage> fresh = mesh_->take_breakages();
   if (!fresh.empty()) {
     if (breakages_.empty()) explain_until_ns_ = control_ != nullptr ? now + kExplainNs : now;

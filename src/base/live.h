@@ -10,17 +10,17 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace tutti::live {
+namespace tutti {
 
-inline constexpr char kName[] = "tutti-stats";
-inline constexpr std::uint64_t kMagic = 0x7374'6174'7574'7431;  // a file of that name may be anybody's
-inline constexpr std::uint32_t kVersion = 1;                    // of everything below
+inline constexpr char kLiveName[] = "tutti-stats";
+inline constexpr std::uint64_t kLiveMagic = 0x7374'6174'7574'7431;  // a file of that name may be anybody's
+inline constexpr std::uint32_t kLiveVersion = 1;                    // of everything below
 
-enum class State : std::uint32_t { up, reconnecting, broken };
+enum class LiveState : std::uint32_t { up, reconnecting, broken };
 
-struct Peer {
+struct LivePeer {
   std::int32_t rank;
-  State state;
+  LiveState state;
   std::uint32_t epoch, reconnects, retransmitted;
   std::uint32_t sent, received, unacknowledged, held;  // messages
   std::uint32_t credits, message_credits, control_credits, chunk_credits;
@@ -28,7 +28,7 @@ struct Peer {
   std::int64_t heard_ns;  // when a message from it was last noticed, on the monotonic clock; 0: never
 };
 
-struct Header {
+struct LiveHeader {
   std::uint64_t magic;
   std::uint32_t version;
   std::uint32_t peers;  // rows that follow
@@ -40,7 +40,7 @@ struct Header {
   std::uint32_t posted, filled, spent, reserved;  // shared receive queues: buffers
 };
 
-static_assert(sizeof(Peer) == 64 && sizeof(Header) == 88);
-static_assert(std::is_trivially_copyable_v<Peer> && std::atomic<std::uint32_t>::is_always_lock_free);
+static_assert(sizeof(LivePeer) == 64 && sizeof(LiveHeader) == 88);
+static_assert(std::is_trivially_copyable_v<LivePeer> && std::atomic<std::uint32_t>::is_always_lock_free);
 
-}  // namespace tutti::live
+}  // namespace tutti

@@ -7,32 +7,32 @@
 namespace tutti::comm {
 namespace {
 
-live::State state_of(mesh::LinkState state) {
+LiveState state_of(mesh::LinkState state) {
   switch (state) {
-    case mesh::LinkState::up: return live::State::up;
-    case mesh::LinkState::reconnecting: return live::State::reconnecting;
-    case mesh::LinkState::broken: return live::State::broken;
+    case mesh::LinkState::up: return LiveState::up;
+    case mesh::LinkState::reconnecting: return LiveState::reconnecting;
+    case mesh::LinkState::broken: return LiveState::broken;
   }
-  return live::State::broken;
+  return LiveState::broken;
 }
 
 }  // namespace
 
 LiveView::LiveView(const mesh::Mesh &mesh) {
   const auto peers = static_cast<std::uint32_t>(mesh.ranks() - 1);
-  bytes_ = sizeof(live::Header) + peers * sizeof(live::Peer);
-  fd_ = memfd_create(live::kName, MFD_CLOEXEC);
+  bytes_ = sizeof(LiveHeader) + peers * sizeof(LivePeer);
+  fd_ = memfd_create(kLiveName, MFD_CLOEXEC);
   if (fd_ < 0 || ::ftruncate(fd_, static_cast<off_t>(bytes_)) != 0) return;
   void *memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
   if (memory == MAP_FAILED) return;
-  header_ = static_cast<live::Header *>(memory);  // all zeros, and so a header without magic
-  peers_ = reinterpret_cast<live::Peer *>(header_ + 1);
-  header_->version = live::kVersion;
+  header_ = static_cast<LiveHeader *>(memory);  // all zeros, and so a header without magic
+  peers_ = reinterpret_cast<LivePeer *>(header_ + 1);
+  header_->version = kLiveVersion;
   header_->peers = peers;
   header_->rank = mesh.rank();
   header_->ranks = mesh.ranks();
   // Last: who finds it, finds the rest.
-  std::atomic_ref(header_->magic).store(live::kMagic, std::memory_order_release);
+  std::atomic_ref(header_->magic).store(kLiveMagic, std::memory_order_release);
 }
 
 LiveView::~LiveView() {
@@ -57,7 +57,7 @@ void LiveView::write(mesh::Mesh &mesh, bool failed, std::int64_t now) {
   header_->posted = fill.posted;
   header_->filled = fill.held;
   header_->spent = fill.spent;
-  live::Peer *row = peers_;
+  LivePeer *row = peers_;
   for (int rank = 0; rank < mesh.ranks(); ++rank) {
     if (rank == mesh.rank()) continue;
     const mesh::LinkView link = mesh.view_link(rank);

@@ -26,8 +26,8 @@ class LiveView {
   static constexpr std::int64_t kEveryNs = 100'000'000;
   void write(mesh::Mesh &mesh, bool failed, std::int64_t now);
 
-  live::Header *header_ = nullptr;
-  live::Peer *peers_ = nullptr;
+  LiveHeader *header_ = nullptr;
+  LivePeer *peers_ = nullptr;
   std::size_t bytes_ = 0;
   int fd_ = -1;
   std::int64_t written_ns_ = 0;

@@ -34,7 +34,7 @@ std::vector<std::string> Mesh::device_names() const {
 
 LinkView Mesh::view_link(int rank) {
   Peer &peer = *peers_[static_cast<std::size_t>(rank)];
-  learn_grants(peer);
+  if (!peer.broken) learn_grants(peer);
   LinkView view = {.peer = peer.rank,
                    .state = state_of(peer),
                    .broken = peer.broken,

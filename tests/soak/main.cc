@@ -177,7 +177,7 @@ void wait(Soak &soak, std::vector<tutti_request *> &requests, std::vector<tutti_
       SOAK_OK(tutti_wait(&requests[i - 1], into == nullptr ? nullptr : &into[i - 1]));
   } else {
     for (std::size_t i = 0; i < requests.size(); ++i)
-      for (std::int32_t done = 0; done == 0;)
+      for (std::int32_t done = 0; done == 0; std::this_thread::yield())
         SOAK_OK(tutti_test(&requests[i], &done, into == nullptr ? nullptr : &into[i]));
   }
 }

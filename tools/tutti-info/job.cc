@@ -25,19 +25,19 @@ constexpr int kAttempts = 1000;
 
 struct Picture {
   std::vector<std::byte> bytes;
-  const live::Header &header() const { return *reinterpret_cast<const live::Header *>(bytes.data()); }
-  const live::Peer *peers() const { return reinterpret_cast<const live::Peer *>(bytes.data() + sizeof(live::Header)); }
+  const LiveHeader &header() const { return *reinterpret_cast<const LiveHeader *>(bytes.data()); }
+  const LivePeer *peers() const { return reinterpret_cast<const LivePeer *>(bytes.data() + sizeof(LiveHeader)); }
 };
 
 std::string seconds_since(std::int64_t then, std::int64_t now) {
   return fmt::format("{:.1f} s", static_cast<double>(now > then ? now - then : 0) * 1e-9);
 }
 
-const char *name_of(live::State state) {
+const char *name_of(LiveState state) {
   switch (state) {
-    case live::State::up: return "up";
-    case live::State::reconnecting: return "reconnecting";
-    case live::State::broken: return "broken";
+    case LiveState::up: return "up";
+    case LiveState::reconnecting: return "reconnecting";
+    case LiveState::broken: return "broken";
   }
   return "?";
 }
@@ -49,18 +49,18 @@ bool read_all(int fd, Picture *picture) {
 // A consistent copy, or why there is none.
 std::optional<Picture> copy(int fd, std::string *why) {
   Picture picture;
-  picture.bytes.resize(sizeof(live::Header));
-  if (!read_all(fd, &picture) || picture.header().magic != live::kMagic) {
+  picture.bytes.resize(sizeof(LiveHeader));
+  if (!read_all(fd, &picture) || picture.header().magic != kLiveMagic) {
     *why = "it is starting";
     return std::nullopt;
   }
-  if (picture.header().version != live::kVersion) {
+  if (picture.header().version != kLiveVersion) {
     *why = fmt::format("it runs another version of Tutti, whose picture has version {} and not {}",
-                       picture.header().version, live::kVersion);
+                       picture.header().version, kLiveVersion);
     return std::nullopt;
   }
-  picture.bytes.resize(sizeof(live::Header) + picture.header().peers * sizeof(live::Peer));
-  constexpr std::size_t kAt = offsetof(live::Header, sequence);
+  picture.bytes.resize(sizeof(LiveHeader) + picture.header().peers * sizeof(LivePeer));
+  constexpr std::size_t kAt = offsetof(LiveHeader, sequence);
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     std::uint32_t before = 0, after = 0;
     if (::pread(fd, &before, sizeof before, kAt) != sizeof before || !read_all(fd, &picture) ||
@@ -74,7 +74,7 @@ std::optional<Picture> copy(int fd, std::string *why) {
 }
 
 std::string text_of(const Picture &picture, pid_t pid) {
-  const live::Header &header = picture.header();
+  const LiveHeader &header = picture.header();
   const std::int64_t now = now_ns();
   std::string text = fmt::format("Rank {} of {}, process {}{}\n", header.rank, header.ranks, pid,
                                  header.failed != 0 ? ", which has failed" : "");
@@ -88,7 +88,7 @@ std::string text_of(const Picture &picture, pid_t pid) {
   text += fmt::format("  {:>6}  {:<12} {:>6} {:>10} {:>10} {:>10} {:>10} {:>8} {:>6} {:>17} {:>10}\n", "peer", "state",
                       "epoch", "reconnects", "sent again", "sent", "received", "unacked", "held", "credits", "heard");
   for (std::uint32_t i = 0; i < header.peers; ++i) {
-    const live::Peer &peer = picture.peers()[i];
+    const LivePeer &peer = picture.peers()[i];
     // Of collectives, messages, control, and chunks.
     const std::string credits =
         fmt::format("{}/{}/{}/{}", peer.credits, peer.message_credits, peer.control_credits, peer.chunk_credits);
@@ -103,7 +103,7 @@ std::string text_of(const Picture &picture, pid_t pid) {
 }  // namespace
 
 bool job_text(pid_t pid, std::string *text) {
-  const std::string wanted = fmt::format("/memfd:{} (deleted)", live::kName);
+  const std::string wanted = fmt::format("/memfd:{} (deleted)", kLiveName);
   std::error_code error;
   bool found = false;
   std::string why;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "collectives/form.h"
 #include "collectives/hosts.h"
 
@@ -321,9 +322,9 @@ void Communicator::flush_notices() {
 }
 
 void Communicator::fail(Error error) {
+  // Before the operations under way are ended; also where another failure came first.
+  if (error.code == Code::timeout && recorder != nullptr) recorder->tell(now_ns());
   if (failure_) return;
-  // Before the operations under way are ended.
-  if (error.code == Code::timeout && recorder != nullptr) recorder->tell();
   failure_ = std::move(error);
   for (Operation *&operation : running_) {
     if (operation == nullptr) continue;

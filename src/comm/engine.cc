@@ -276,6 +276,7 @@ void Engine::wait_for(What &condition, Most most, Lock &lock) {
       silent_since = now;
       arrivals = condition.arrivals();
     }
+    recorder_.waiting(now);
     const std::int64_t silent = now - silent_since;
     if (silent > mesh_->probe_ns()) mesh_->probe(now);
     if (silent > policy_.tell_ns && policy_.tell_ns != 0 && !std::exchange(told, true))

@@ -65,12 +65,16 @@ std::vector<std::string> Recorder::newest(std::size_t most) const {
   return texts;
 }
 
-void Recorder::tell() {
+void Recorder::tell(std::int64_t now) {
   if (told_) return;
   told_ = true;
-  std::string text;
-  for (const std::string &each : newest(kTold)) text += fmt::format("{}{}", text.empty() ? "" : "; before it: ", each);
-  TUTTI_LOG(error, "flight record of rank {}, {} operations: {}", rank_, count_, text.empty() ? "none yet" : text);
+  const std::vector<std::string> texts = newest(kTold);
+  std::string text = texts.empty() ? "none yet" : texts[0];
+  if (waits_for_ == count_ && count_ != 0)
+    text += fmt::format(", {:.1f} s without news", static_cast<double>(now - waits_since_ns_) * 1e-9);
+  else if (count_ != 0) text += ", begun just now";
+  for (std::size_t i = 1; i < texts.size(); ++i) text += "; before it: " + texts[i];
+  TUTTI_LOG(error, "flight record of rank {}, {} operations: {}", rank_, count_, text);
 }
 
 }  // namespace tutti::comm

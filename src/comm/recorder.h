@@ -30,8 +30,14 @@ class Recorder {
 
   // The newest first, at most so many: "allreduce of 100 x float, sum (call 17), 2 of 3 steps to do".
   std::vector<std::string> newest(std::size_t most) const;
+  // Whoever waits says so when nothing comes: for how long it has waited since the newest one began.
+  void waiting(std::int64_t now) {
+    if (waits_for_ == count_) return;
+    waits_for_ = count_;
+    waits_since_ns_ = now;
+  }
   // Says the newest in one line; once, since what follows from one failure is no news.
-  void tell();
+  void tell(std::int64_t now);
 
  private:
   enum class Kind : std::uint8_t { collective, send, receive };
@@ -51,6 +57,8 @@ class Recorder {
   const std::vector<Communicator *> &communicators_;
   std::array<Noted, kKept> noted_;
   std::uint64_t count_ = 0;
+  std::uint64_t waits_for_ = 0;  // the count, when it began to
+  std::int64_t waits_since_ns_ = 0;
   bool told_ = false;
 };
 

@@ -83,8 +83,8 @@ void run_until(Soak &soak, Phase phase, Clock::time_point end) {
 // The device's faults, by the seed, other ones on each rank; what TUTTI_SOFTDEV has already counts instead.
 void ask_for_faults(std::uint64_t seed) {
   const char *rank = std::getenv("RANK");
-  // Distances in work requests, or in messages that come in: a break every second or so on each rank. A lost message
-  // is sent again after 1 ms, up to twice; lost three times in a row, it breaks its connection.
+  // Distances in work requests, or in messages that come in: some breaks a second on each rank. A lost message is sent
+  // again after 1 ms, up to twice; lost three times in a row, it breaks its connection.
   const std::string faults =
       "fault=qp_error:~1500,fault=drop:~700:1,fault=drop:~4000:3,fault=delay:~500:2000,seed=" +
       std::to_string(seed % 1'000'000 * 64 + static_cast<std::uint64_t>(rank == nullptr ? 0 : std::atoi(rank)));

@@ -67,6 +67,15 @@ void Mesh::post_failed(Peer &peer, int error) {
              fmt::format("posting to the send queue of {} failed: {}", peer.owned_qp->text(), errno_text(error)));
 }
 
+TUTTI_HOT void Mesh::post_message(Peer &peer, std::byte *slot, std::uint32_t bytes) {
+  peer.pieces[0] = {reinterpret_cast<std::uint64_t>(slot), bytes, peer.rail->slots.lkey()};
+  ibv_send_wr &request = peer.request;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_SEND;
+  request.send_flags = bytes <= peer.rail->inline_bytes ? IBV_SEND_INLINE : 0;
+  post(peer, request, false);
+}
+
 TUTTI_HOT bool Mesh::post_eager(Peer &peer, const Stream &stream, link::Class message_class, link::Kind kind,
                                 std::uint8_t flags, std::span<const std::byte> data) {
   const std::uint32_t place = peer.link.next_sequence() & peer.slot_mask;
@@ -77,7 +86,7 @@ TUTTI_HOT bool Mesh::post_eager(Peer &peer, const Stream &stream, link::Class me
   copy_bytes(slot + sizeof(link::Header), data.data(), data.size());
   const auto bytes = static_cast<std::uint32_t>(sizeof(link::Header) + data.size());
   peer.retained[place] = {.bytes = bytes};
-  post_slot(peer, slot, bytes);
+  post_message(peer, slot, bytes);
   ++statistics_.messages_sent;
   statistics_.bytes_sent += data.size();
   return true;
@@ -143,6 +152,8 @@ Sent Mesh::post_chunk(Peer &peer, const Stream &stream, link::Kind kind, std::sp
   return {.accepted = true, .holds_memory = holds, .sequence = sequence};
 }
 
+void Mesh::post_slot(Peer &peer, std::byte *slot, std::uint32_t bytes) { post_message(peer, slot, bytes); }
+
 // `front` is the header, and before the payload where that has no place of its own.
 void Mesh::post_staged(Peer &peer, const std::byte *front, const std::byte *data, const Retained &message) {
   const bool apart = peer.rail->copies_at_post;
@@ -161,15 +172,6 @@ void Mesh::post_staged(Peer &peer, const std::byte *front, const std::byte *data
   request.send_flags = 0;
   request.wr.rdma.remote_addr = peer.remote_chunks + count % limits_.chunks * chunk_stride_ + kChunkHeaderOffset;
   request.wr.rdma.rkey = peer.remote_chunks_key;
-  post(peer, request, false);
-}
-
-void Mesh::post_slot(Peer &peer, std::byte *slot, std::uint32_t bytes) {
-  peer.pieces[0] = {reinterpret_cast<std::uint64_t>(slot), bytes, peer.rail->slots.lkey()};
-  ibv_send_wr &request = peer.request;
-  request.num_sge = 1;
-  request.opcode = IBV_WR_SEND;
-  request.send_flags = bytes <= peer.rail->inline_bytes ? IBV_SEND_INLINE : 0;
   post(peer, request, false);
 }
 

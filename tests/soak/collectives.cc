@@ -14,7 +14,7 @@ namespace {
 // Guards behind each output, which have to stay as they are.
 constexpr std::size_t kGuards = 4;
 constexpr std::int64_t kUntouched = -77;
-constexpr std::size_t kMostElements = 65'536;
+constexpr std::size_t kMostElements = 16'384;  // two chunks of the widest type
 
 struct Drawn {
   int collective = 0;

@@ -11,7 +11,7 @@
 namespace soak {
 namespace {
 
-constexpr std::size_t kMostBytes = 200'000;
+constexpr std::size_t kMostBytes = 150'000;  // more than two chunks
 constexpr std::int32_t kTags = 3;
 
 struct Message {

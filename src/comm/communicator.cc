@@ -322,8 +322,9 @@ void Communicator::flush_notices() {
 }
 
 void Communicator::fail(Error error) {
-  // Before the operations under way are ended; also where another failure came first.
-  if (error.code == Code::timeout && recorder != nullptr) recorder->tell(now_ns());
+  // Before the operations under way are ended; also where another failure came first. Once: several ranks may say so.
+  if (error.code == Code::timeout && recorder != nullptr && !std::exchange(timeout_told_, true))
+    recorder->tell(now_ns());
   if (failure_) return;
   failure_ = std::move(error);
   for (Operation *&operation : running_) {

@@ -180,6 +180,7 @@ class Communicator {
   std::unique_ptr<match::Matcher> matcher_;  // from the first message on
   std::uint64_t deliveries_ = 0;
   std::optional<Error> failure_;
+  bool timeout_told_ = false;
   struct Notice {
     int peer;
     Code code;

@@ -65,9 +65,7 @@ std::vector<std::string> Recorder::newest(std::size_t most) const {
   return texts;
 }
 
-void Recorder::tell(std::int64_t now) {
-  if (told_) return;
-  told_ = true;
+void Recorder::tell(std::int64_t now) const {
   const std::vector<std::string> texts = newest(kTold);
   std::string text = texts.empty() ? "none yet" : texts[0];
   if (waits_for_ == count_ && count_ != 0)

@@ -36,8 +36,8 @@ class Recorder {
     waits_for_ = count_;
     waits_since_ns_ = now;
   }
-  // Says the newest in one line; once, since what follows from one failure is no news.
-  void tell(std::int64_t now);
+  // Says the newest in one line.
+  void tell(std::int64_t now) const;
 
  private:
   enum class Kind : std::uint8_t { collective, send, receive };
@@ -59,7 +59,6 @@ class Recorder {
   std::uint64_t count_ = 0;
   std::uint64_t waits_for_ = 0;  // the count, when it began to
   std::int64_t waits_since_ns_ = 0;
-  bool told_ = false;
 };
 
 }  // namespace tutti::comm

@@ -245,6 +245,14 @@ const std::vector<Variable> &table() {
        .default_text = "",
        .help = "Network for bootstrap and control: an interface's name, an address, or a prefix (10.0.0.0/8); empty "
                "uses the route to the meeting point."},
+      {.name = "TUTTI_STATS",
+       .member = &Config::stats,
+       .default_text = "0",
+       .min = 0,
+       .max = 1,
+       .help =
+           "1: at the end each rank tells on stderr what it has sent and received, and with which ranks connections "
+           "were made again."},
       {.name = "TUTTI_LOG",
        .member = &Config::log,
        .default_text = "warn",

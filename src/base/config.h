@@ -62,6 +62,7 @@ struct Config {
   std::string job_key_file;
   std::string interface;
   // Messages
+  std::int64_t stats = 0;
   std::string log;
 };
 

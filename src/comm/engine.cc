@@ -58,7 +58,12 @@ Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<mesh::Mesh> mesh,
 }
 
 Engine::Engine(std::unique_ptr<mesh::Mesh> mesh, control::Control *control, WaitPolicy policy, int wake_fd)
-    : mesh_(std::move(mesh)), control_(control), policy_(policy), wake_fd_(wake_fd) {}
+    : mesh_(std::move(mesh)),
+      control_(control),
+      policy_(policy),
+      wake_fd_(wake_fd),
+      recorder_(mesh_->rank(), communicators_),
+      live_(*mesh_) {}
 
 Engine::~Engine() { ::close(wake_fd_); }
 
@@ -66,6 +71,7 @@ void Engine::add(Communicator &communicator) {
   if (communicators_.size() <= communicator.id()) communicators_.resize(communicator.id() + std::size_t{1});
   TUTTI_CHECK(communicators_[communicator.id()] == nullptr);
   communicators_[communicator.id()] = &communicator;
+  communicator.recorder = &recorder_;
   for (const Stray &stray : strays_)
     if (stray.record.stream.communicator == communicator.id()) communicator.catch_up(stray.record);
 }
@@ -124,23 +130,29 @@ void Engine::enter(Communicator &communicator) {
 
 Result<Operation *> Engine::start(Communicator &communicator, const Call &call) {
   enter(communicator);
-  return communicator.start(call);
+  Result<Operation *> operation = communicator.start(call);
+  if (operation) [[likely]]
+    recorder_.note(communicator, (*operation)->call, call.shape);
+  return operation;
 }
 
 Result<Operation *> Engine::start(Communicator &communicator, Lane &lane, const Call &call) {
-  if (aborted()) [[unlikely]]
-    look_around(0);
-  touch(communicator);
-  return communicator.start(lane, call);
+  enter(communicator);
+  Result<Operation *> operation = communicator.start(lane, call);
+  if (operation) [[likely]]
+    recorder_.note(communicator, (*operation)->call, call.shape);
+  return operation;
 }
 
 Result<> Engine::send(Communicator &communicator, match::SendOperation &send) {
   enter(communicator);
+  recorder_.note(communicator, send);
   return communicator.send(send);
 }
 
 Result<> Engine::receive(Communicator &communicator, match::ReceiveOperation &receive) {
   enter(communicator);
+  recorder_.note(communicator, receive);
   return communicator.receive(receive);
 }
 
@@ -274,6 +286,7 @@ void Engine::wait_for(What &condition, Most most, Lock &lock) {
       silent_since = now;
       arrivals = condition.arrivals();
     }
+    recorder_.waiting(now);
     const std::int64_t silent = now - silent_since;
     if (silent > mesh_->probe_ns()) mesh_->probe(now);
     if (silent > policy_.tell_ns && policy_.tell_ns != 0 && !std::exchange(told, true))
@@ -312,6 +325,7 @@ void Engine::look_around(std::int64_t now) {
     asked_ns_ = now;
     for (std::size_t i = 0; i < busy_.size(); ++i) busy_[i]->ask();
   }
+  live_.look(*mesh_, failed_, now);
   std::vector<mesh::Breakage> fresh = mesh_->take_breakages();
   if (!fresh.empty()) {
     if (breakages_.empty()) explain_until_ns_ = control_ != nullptr ? now + kExplainNs : now;

@@ -22,6 +22,8 @@
 #include "base/fair_mutex.h"
 #include "base/result.h"
 #include "comm/communicator.h"
+#include "comm/live_view.h"
+#include "comm/recorder.h"
 #include "control/control.h"
 #include "mesh/mesh.h"
 
@@ -74,6 +76,7 @@ class Engine {
   Engine &operator=(const Engine &) = delete;
 
   mesh::Mesh &mesh() { return *mesh_; }
+  const Recorder &recorder() const { return recorder_; }
   void add(Communicator &communicator);
   void remove(Communicator &communicator);
   // While communicators are being made: other ranks may have finished and use theirs already. What comes for a number
@@ -139,7 +142,9 @@ class Engine {
   const int wake_fd_;
   std::vector<Communicator *> communicators_;  // by id
   std::vector<Communicator *> busy_;           // those with something under way
-  std::array<mesh::Record, kBatch> records_;   // of the poll under way
+  Recorder recorder_;                          // of the operations started here
+  LiveView live_;
+  std::array<mesh::Record, kBatch> records_;  // of the poll under way
   struct Stray {
     mesh::Record record;
     std::vector<std::byte> bytes;

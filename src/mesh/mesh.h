@@ -61,10 +61,14 @@ struct Statistics {
                 send_stalls = 0, retransmitted = 0;
 };
 
+enum class LinkState : std::uint8_t { up, reconnecting, broken };
+const char *name_of(LinkState state);
+
 // The counts of one link, for people and tests.
 struct LinkView {
   std::int32_t peer = -1;
-  bool broken = false;
+  LinkState state = LinkState::up;
+  bool broken = false;  // nothing can be sent now
   std::uint32_t reconnects = 0, retransmitted = 0;
   std::uint16_t epoch = 0;
   std::uint32_t sent = 0, received = 0, unacknowledged = 0;
@@ -72,6 +76,11 @@ struct LinkView {
   std::uint16_t chunk_credits = 0;
   std::uint32_t held = 0;  // arrivals not released
   link::Limits limits;     // what the credits began with
+};
+
+// Where the buffers of all shared receive queues are.
+struct ReceiveFill {
+  std::uint32_t posted = 0, held = 0, spent = 0;
 };
 
 struct Peer;      // peer.h: what the mesh knows of one link
@@ -166,8 +175,10 @@ class Mesh {
   const Statistics &statistics() const { return statistics_; }
   std::vector<std::string> device_names() const;  // "software:1", one a rail
   std::vector<LinkView> view_links();             // as of now, with the grants that have come
-  std::string describe_links() const;             // JSON array, one object a peer
-  std::string describe_memory() const;            // JSON object
+  LinkView view_link(int peer);                   // one of them; allocates nothing
+  ReceiveFill receive_fill() const;
+  std::string describe_links() const;   // JSON array, one object a peer
+  std::string describe_memory() const;  // JSON object
 
   // tutti_alloc memory, from the first rail and on its NUMA node.
   Result<Memory> allocate(std::size_t bytes);

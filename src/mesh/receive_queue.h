@@ -42,6 +42,8 @@ class ReceiveQueue {
     chain(index);
   }
   std::size_t spent() const { return spent_; }
+  std::uint32_t posted() const { return posted_; }
+  std::uint32_t held() const { return held_; }
   // Posts all spent buffers in one list and calls granted(peer, class) for each. 0, or the errno of the post.
   template <class Granted>
   int refill(Granted &&granted) {

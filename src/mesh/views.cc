@@ -6,11 +6,22 @@
 #include "mesh/peer.h"
 
 namespace tutti::mesh {
+
+const char *name_of(LinkState state) {
+  switch (state) {
+    case LinkState::up: return "up";
+    case LinkState::reconnecting: return "reconnecting";
+    case LinkState::broken: return "broken";
+  }
+  return "?";
+}
+
 namespace {
 
-const char *state_of(const Peer &peer) {
-  if (!peer.broken) return "up";
-  return peer.recovery.recovering() || peer.recovery.phase() == link::Recovery::Phase::up ? "reconnecting" : "broken";
+LinkState state_of(const Peer &peer) {
+  if (!peer.broken) return LinkState::up;
+  return peer.recovery.recovering() || peer.recovery.phase() == link::Recovery::Phase::up ? LinkState::reconnecting
+                                                                                          : LinkState::broken;
 }
 
 }  // namespace
@@ -21,27 +32,41 @@ std::vector<std::string> Mesh::device_names() const {
   return names;
 }
 
+LinkView Mesh::view_link(int rank) {
+  Peer &peer = *peers_[static_cast<std::size_t>(rank)];
+  if (!peer.broken) learn_grants(peer);
+  LinkView view = {.peer = peer.rank,
+                   .state = state_of(peer),
+                   .broken = peer.broken,
+                   .reconnects = peer.reconnects,
+                   .retransmitted = peer.retransmitted,
+                   .epoch = peer.link.epoch(),
+                   .sent = peer.link.next_sequence(),
+                   .received = peer.link.received(),
+                   .unacknowledged = peer.link.retained(),
+                   .chunk_credits = peer.link.chunk_credits(),
+                   .held = peer.held,
+                   .limits = limits_};
+  for (int c = 0; c < link::kClasses; ++c)
+    view.credits[static_cast<std::size_t>(c)] = peer.link.credits(static_cast<link::Class>(c));
+  return view;
+}
+
 std::vector<LinkView> Mesh::view_links() {
   std::vector<LinkView> views;
-  for (std::unique_ptr<Peer> &peer : peers_) {
-    if (!peer) continue;
-    learn_grants(*peer);
-    LinkView view = {.peer = peer->rank,
-                     .broken = peer->broken,
-                     .reconnects = peer->reconnects,
-                     .retransmitted = peer->retransmitted,
-                     .epoch = peer->link.epoch(),
-                     .sent = peer->link.next_sequence(),
-                     .received = peer->link.received(),
-                     .unacknowledged = peer->link.retained(),
-                     .chunk_credits = peer->link.chunk_credits(),
-                     .held = peer->held,
-                     .limits = limits_};
-    for (int c = 0; c < link::kClasses; ++c)
-      view.credits[static_cast<std::size_t>(c)] = peer->link.credits(static_cast<link::Class>(c));
-    views.push_back(view);
-  }
+  for (int rank = 0; rank < ranks(); ++rank)
+    if (peers_[static_cast<std::size_t>(rank)]) views.push_back(view_link(rank));
   return views;
+}
+
+ReceiveFill Mesh::receive_fill() const {
+  ReceiveFill fill;
+  for (const std::unique_ptr<Rail> &rail : rails_) {
+    fill.posted += rail->receives.posted();
+    fill.held += rail->receives.held();
+    fill.spent += static_cast<std::uint32_t>(rail->receives.spent());
+  }
+  return fill;
 }
 
 std::string Mesh::describe_links() const {
@@ -50,9 +75,9 @@ std::string Mesh::describe_links() const {
     if (!peer) continue;
     text += fmt::format(
         R"({}{{"rank":{},"device":"{}","state":"{}","epoch":{},"reconnects":{},"retransmitted":{},"sent":{},"received":{},"unacknowledged":{},"credits":{},"chunk_credits":{},"held":{}}})",
-        text.empty() ? "" : ",", peer->rank, verbs::offer_name(peer->rail->port), state_of(*peer), peer->link.epoch(),
-        peer->reconnects, peer->retransmitted, peer->link.next_sequence(), peer->link.received(), peer->link.retained(),
-        peer->link.credits(link::Class::collective), peer->link.chunk_credits(), peer->held);
+        text.empty() ? "" : ",", peer->rank, verbs::offer_name(peer->rail->port), name_of(state_of(*peer)),
+        peer->link.epoch(), peer->reconnects, peer->retransmitted, peer->link.next_sequence(), peer->link.received(),
+        peer->link.retained(), peer->link.credits(link::Class::collective), peer->link.chunk_credits(), peer->held);
   }
   return "[" + text + "]";
 }

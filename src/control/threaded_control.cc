@@ -181,7 +181,7 @@ void ThreadedControl::run() {
     advance_calls(now);
     read_links(now);
     if (now >= machine_->next_time()) machine_->tick(now);
-    act(now);
+    act();
     flush_links();
     publish();
     if (!stopping) wait();
@@ -281,7 +281,7 @@ void ThreadedControl::read_links(std::int64_t now) {
   }
 }
 
-void ThreadedControl::act(std::int64_t now) {
+void ThreadedControl::act() {
   for (Action &action : machine_->take_actions()) {
     if (auto *send = std::get_if<Send>(&action)) {
       const auto link = links_.find(send->link);
@@ -290,8 +290,7 @@ void ThreadedControl::act(std::int64_t now) {
       const auto link = links_.find(close->link);
       if (link != links_.end()) link->second.closing = true;
     } else if (const auto *dial = std::get_if<Dial>(&action)) {
-      calls_.push_back({.rank = dial->rank});
-      advance_call(calls_.back(), now);
+      calls_.push_back({.rank = dial->rank});  // wait() sees that it has not begun
     } else if (auto *death = std::get_if<Report>(&action)) {
       report(std::move(death->death));
     } else if (auto *delivery = std::get_if<Deliver>(&action)) {

@@ -58,7 +58,7 @@ class ThreadedControl final : public Control {
   bool advance_call(Call &call, std::int64_t now);
   bool introduced() const;
   void read_links(std::int64_t now);
-  void act(std::int64_t now);
+  void act();
   void add_link(int peer, std::unique_ptr<net::Connection> connection, std::int64_t now);
   void flush_links();
   void report(Death death);

@@ -67,6 +67,15 @@ void Mesh::post_failed(Peer &peer, int error) {
              fmt::format("posting to the send queue of {} failed: {}", peer.owned_qp->text(), errno_text(error)));
 }
 
+TUTTI_HOT void Mesh::post_message(Peer &peer, std::byte *slot, std::uint32_t bytes) {
+  peer.pieces[0] = {reinterpret_cast<std::uint64_t>(slot), bytes, peer.rail->slots.lkey()};
+  ibv_send_wr &request = peer.request;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_SEND;
+  request.send_flags = bytes <= peer.rail->inline_bytes ? IBV_SEND_INLINE : 0;
+  post(peer, request, false);
+}
+
 TUTTI_HOT bool Mesh::post_eager(Peer &peer, const Stream &stream, link::Class message_class, link::Kind kind,
                                 std::uint8_t flags, std::span<const std::byte> data) {
   const std::uint32_t place = peer.link.next_sequence() & peer.slot_mask;
@@ -77,7 +86,7 @@ TUTTI_HOT bool Mesh::post_eager(Peer &peer, const Stream &stream, link::Class me
   copy_bytes(slot + sizeof(link::Header), data.data(), data.size());
   const auto bytes = static_cast<std::uint32_t>(sizeof(link::Header) + data.size());
   peer.retained[place] = {.bytes = bytes};
-  post_slot(peer, slot, bytes);
+  post_message(peer, slot, bytes);
   ++statistics_.messages_sent;
   statistics_.bytes_sent += data.size();
   return true;
@@ -143,6 +152,8 @@ Sent Mesh::post_chunk(Peer &peer, const Stream &stream, link::Kind kind, std::sp
   return {.accepted = true, .holds_memory = holds, .sequence = sequence};
 }
 
+void Mesh::post_slot(Peer &peer, std::byte *slot, std::uint32_t bytes) { post_message(peer, slot, bytes); }
+
 // `front` is the header, and before the payload where that has no place of its own.
 void Mesh::post_staged(Peer &peer, const std::byte *front, const std::byte *data, const Retained &message) {
   const bool apart = peer.rail->copies_at_post;
@@ -161,15 +172,6 @@ void Mesh::post_staged(Peer &peer, const std::byte *front, const std::byte *data
   request.send_flags = 0;
   request.wr.rdma.remote_addr = peer.remote_chunks + count % limits_.chunks * chunk_stride_ + kChunkHeaderOffset;
   request.wr.rdma.rkey = peer.remote_chunks_key;
-  post(peer, request, false);
-}
-
-void Mesh::post_slot(Peer &peer, std::byte *slot, std::uint32_t bytes) {
-  peer.pieces[0] = {reinterpret_cast<std::uint64_t>(slot), bytes, peer.rail->slots.lkey()};
-  ibv_send_wr &request = peer.request;
-  request.num_sge = 1;
-  request.opcode = IBV_WR_SEND;
-  request.send_flags = bytes <= peer.rail->inline_bytes ? IBV_SEND_INLINE : 0;
   post(peer, request, false);
 }
 
@@ -462,72 +464,6 @@ bool Mesh::flush() {
 
 void Mesh::check() const {
   for (const std::unique_ptr<Rail> &rail : rails_) rail->receives.check();
-}
-
-std::vector<std::string> Mesh::device_names() const {
-  std::vector<std::string> names;
-  for (const std::unique_ptr<Rail> &rail : rails_) names.push_back(verbs::offer_name(rail->port));
-  return names;
-}
-
-std::vector<LinkView> Mesh::view_links() {
-  std::vector<LinkView> views;
-  for (std::unique_ptr<Peer> &peer : peers_) {
-    if (!peer) continue;
-    learn_grants(*peer);
-    LinkView view = {.peer = peer->rank,
-                     .broken = peer->broken,
-                     .reconnects = peer->reconnects,
-                     .retransmitted = peer->retransmitted,
-                     .epoch = peer->link.epoch(),
-                     .sent = peer->link.next_sequence(),
-                     .received = peer->link.received(),
-                     .unacknowledged = peer->link.retained(),
-                     .chunk_credits = peer->link.chunk_credits(),
-                     .held = peer->held,
-                     .limits = limits_};
-    for (int c = 0; c < link::kClasses; ++c)
-      view.credits[static_cast<std::size_t>(c)] = peer->link.credits(static_cast<link::Class>(c));
-    views.push_back(view);
-  }
-  return views;
-}
-
-namespace {
-
-const char *state_of(const Peer &peer) {
-  if (!peer.broken) return "up";
-  return peer.recovery.recovering() || peer.recovery.phase() == link::Recovery::Phase::up ? "reconnecting" : "broken";
-}
-
-}  // namespace
-
-std::string Mesh::describe_links() const {
-  std::string text;
-  for (const std::unique_ptr<Peer> &peer : peers_) {
-    if (!peer) continue;
-    text += fmt::format(
-        R"({}{{"rank":{},"device":"{}","state":"{}","epoch":{},"reconnects":{},"retransmitted":{},"sent":{},"received":{},"unacknowledged":{},"credits":{},"chunk_credits":{},"held":{}}})",
-        text.empty() ? "" : ",", peer->rank, verbs::offer_name(peer->rail->port), state_of(*peer), peer->link.epoch(),
-        peer->reconnects, peer->retransmitted, peer->link.next_sequence(), peer->link.received(), peer->link.retained(),
-        peer->link.credits(link::Class::collective), peer->link.chunk_credits(), peer->held);
-  }
-  return "[" + text + "]";
-}
-
-std::string Mesh::describe_memory() const {
-  std::size_t receive = 0, staging = 0, sending = 0;
-  std::string ledger;
-  for (const std::unique_ptr<Rail> &rail : rails_) {
-    receive += rail->receives.bytes();
-    staging += rail->staging.bytes();
-    sending += rail->slots.bytes() + rail->bounce.bytes();
-    ledger += (ledger.empty() ? "" : "; ") + rail->receives.describe();
-  }
-  return fmt::format(
-      R"({{"receive_bytes":{},"staging_bytes":{},"send_bytes":{},"eager_bytes":{},"chunk_bytes":{},"credits":{{"collective":{},"point_to_point":{},"control":{}}},"chunks":{},"ledger":"{}"}})",
-      receive, staging, sending, eager_bytes_, chunk_bytes_, limits_.credits[0], limits_.credits[1], limits_.credits[2],
-      limits_.chunks, ledger);
 }
 
 Result<Memory> Mesh::allocate(std::size_t bytes) {

@@ -200,7 +200,8 @@ class Mesh {
   void break_for_good(Peer &peer, int wc_status, std::string text);
   void drop(Rail &rail, std::uint32_t buffer);
   void post_staged(Peer &peer, const std::byte *front, const std::byte *data, const Retained &message);
-  void post_slot(Peer &peer, std::byte *slot, std::uint32_t bytes);
+  void post_message(Peer &peer, std::byte *slot, std::uint32_t bytes);
+  void post_slot(Peer &peer, std::byte *slot, std::uint32_t bytes);  // the same, for other files
   void trouble(Peer &peer, int wc_status, std::string text);
   bool recover(Peer &peer, std::int64_t now);
   void rebuild(Peer &peer, std::int64_t now);

@@ -59,6 +59,7 @@ struct alignas(64) Peer {
   link::Recovery recovery;
   bool troubled = false;    // among the mesh's troubled ones
   bool break_told = false;  // recovery knows of the last break
+  bool counts_due = false;  // the other end has not been told all grants since the last reconnect
   std::uint16_t generation = 0;
   std::uint32_t replay_next = 0;        // the next sequence to send again
   std::uint64_t idle_polls = 0;         // of the rail, when draining began

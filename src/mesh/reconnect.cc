@@ -87,8 +87,13 @@ bool Mesh::recover(Peer &peer, std::int64_t now) {
   reconnecting_ |= peer.broken && recovery.phase() != Phase::failed;
   if (recovery.phase() != Phase::up) return recovery.phase() != Phase::failed;
   if (peer.broken) return true;
+  // What was told just before the break may be lost. With a signal, so that it is seen to get through.
+  if (peer.counts_due && peer.room_to_post()) {
+    peer.counts_due = false;
+    write_grants(peer, true);
+  }
   if (peer.completed != 0 || peer.link.received() != peer.received_at_break) recovery.got_through();
-  return !recovery.proved();
+  return peer.broken || peer.counts_due || !recovery.proved();
 }
 
 void Mesh::rebuild(Peer &peer, std::int64_t now) {
@@ -150,7 +155,7 @@ void Mesh::replay(Peer &peer) {
     peer.break_told = true;
     return;
   }
-  if (!peer.broken && peer.room_to_post()) write_grants(peer, true);  // says that it gets through
+  peer.counts_due = !peer.broken;
   TUTTI_LOG(info, "the connection to rank {} is up again, epoch {}, after {} attempts", peer.rank,
             peer.recovery.epoch(), peer.recovery.attempts());
 }

@@ -283,6 +283,7 @@ class Simulation {
       bool happened = false;
       for (Actor &actor : actors_)
         happened |= poll(actor) | carry_letters(actor) | !actor.rank->engine().mesh().flush() |
+                    actor.rank->engine().mesh().troubled() |
                     !letters_[static_cast<std::size_t>(actor.rank->rank())].queue.empty();
       quiet = happened ? 0 : quiet + 1;
       now_ns_ += 10'000;

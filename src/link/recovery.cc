@@ -13,6 +13,8 @@ constexpr std::int64_t kFirstBackOff = 10 * kMs, kMostBackOff = 2000 * kMs;
 // What a queue pair in error has to tell comes within microseconds from hardware, and in milliseconds from a busy
 // kernel.
 constexpr std::int64_t kDrain = 50 * kMs;
+// A completion queue that is never found empty for so long has been polled through many times.
+constexpr std::int64_t kMostDrain = 1000 * kMs;
 // Letters go over TCP: they get lost only with its connection, and a slow answer is no loss.
 constexpr std::int64_t kResend = 500 * kMs;
 
@@ -44,6 +46,7 @@ void Recovery::begin_attempt(std::int64_t now) {
   drained_ = ready_heard_ = say_ready_ = false;
   earliest_ns_ = now + back_off();
   latest_ns_ = now + kDrain;
+  overdue_ns_ = now + kMostDrain;
 }
 
 void Recovery::rebuilt(std::int64_t now) {
@@ -113,7 +116,7 @@ Recovery::Action Recovery::next(std::int64_t now) {
   }
   switch (phase_) {
     case Phase::draining:
-      return (drained_ || now >= latest_ns_) && now >= earliest_ns_ ? Action::rebuild : Action::none;
+      return (drained_ || now >= overdue_ns_) && now >= earliest_ns_ ? Action::rebuild : Action::none;
     case Phase::offered:
       if (now >= resend_ns_) {
         resend_ns_ = now + kResend;

@@ -56,8 +56,11 @@ class Recovery {
   // The queue pair does not work any more, or something failed on the way to a new one.
   void broke(std::int64_t now);
   void failed_to(std::int64_t now);
-  // The old queue pair has nothing to tell any more. Without it, draining ends after a while.
+  // The old queue pair has nothing to tell any more. Where that is not known, draining ends once its completion queue
+  // was found empty at some time after `since`, and that is late enough: real devices discard what is not taken by
+  // then, with the receive buffers that it names.
   void drained() { drained_ = true; }
+  void emptied(std::int64_t since) { drained_ |= since >= latest_ns_; }
   void rebuilt(std::int64_t now);
   void joined(std::int64_t now);
   // The other end's letters.
@@ -92,7 +95,8 @@ class Recovery {
   std::uint32_t attempts_ = 0;    // since something got through
   std::int64_t since_ns_ = 0;     // the clock's beginning; 0: it stands
   std::int64_t earliest_ns_ = 0;  // of the next attempt
-  std::int64_t latest_ns_ = 0;    // draining ends
+  std::int64_t latest_ns_ = 0;    // the old queue pair has told all by then
+  std::int64_t overdue_ns_ = 0;   // draining ends in any case
   std::int64_t resend_ns_ = 0;    // the offer is sent again
 };
 

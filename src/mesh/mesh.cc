@@ -393,8 +393,14 @@ void Mesh::reject(int rank, std::string_view why) {
 
 void Mesh::take_failure(Rail &rail, const ibv_wc &completion) {
   // Of a failed completion only these are valid: wr_id, status, qp_num, vendor_err.
-  if ((completion.wr_id & kReceiveId) != 0) drop(rail, static_cast<std::uint32_t>(completion.wr_id));
   Peer *peer = rail.qps.find(completion.qp_num);
+  if ((completion.wr_id & kReceiveId) != 0) {
+    drop(rail, static_cast<std::uint32_t>(completion.wr_id));
+  } else {
+    // The number of a queue pair that is gone may be a new one's; its generation may not.
+    peer = peers_[static_cast<std::uint32_t>(completion.wr_id)].get();
+    if (!same_generation(completion.wr_id, peer->send_id)) return;
+  }
   if (peer == nullptr || peer->broken) return;  // what is flushed after a failure says nothing new
   break_link(*peer, completion.status,
              fmt::format("the connection to rank {} broke: completion status {} (vendor code {:#x}) on {}", peer->rank,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mesh/receive_queue.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <map>
 
@@ -35,8 +36,16 @@ std::string ReceiveQueue::describe() const {
     if (entry.state == State::held) ++holders[entry.peer];
   std::string text =
       fmt::format("{} receive buffers: {} posted, {} held, {} to be posted", entries_.size(), posted_, held_, spent_);
+  if (const std::uint32_t count = missing(); count != 0) text += fmt::format("; {} missing", count);
   for (const auto &[peer, count] : holders) text += fmt::format("; {} from rank {}", count, peer);
   return text;
+}
+
+std::uint32_t ReceiveQueue::missing() const {
+  const auto is_missing = [this](const Entry &entry) {
+    return entry.state == State::posted && next_order_ - entry.order > entries_.size();
+  };
+  return static_cast<std::uint32_t>(std::ranges::count_if(entries_, is_missing));
 }
 
 void ReceiveQueue::check() const {

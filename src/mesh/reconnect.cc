@@ -64,6 +64,10 @@ bool Mesh::recover(Peer &peer, std::int64_t now) {
       if (const Result<> stopped = peer.owned_qp->to_error(); !stopped) peer.last_error = stopped.error().text;
     }
     if (peer.rail->copies_at_post && peer.rail->idle_polls - peer.idle_polls >= kIdlePollsToDrain) recovery.drained();
+    // Found empty since the last look: a process that did not run for a while has not polled meanwhile.
+    if (std::exchange(peer.idle_polls_seen, peer.rail->idle_polls) != peer.rail->idle_polls)
+      recovery.emptied(peer.asked_ns);
+    peer.asked_ns = now;
   }
   for (Action action = recovery.next(now); action != Action::none; action = recovery.next(now)) switch (action) {
       case Action::rebuild: rebuild(peer, now); break;

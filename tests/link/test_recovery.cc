@@ -44,6 +44,7 @@ struct End {
   // Attempts fail where `fails` says so.
   template <class Fails>
   void act(std::int64_t now, Fails fails) {
+    recovery.emptied(now);
     for (Action action = recovery.next(now); action != Action::none; action = recovery.next(now)) switch (action) {
         case Action::rebuild:
           queue_pair += 2;
@@ -109,6 +110,25 @@ TEST(Recovery, BothBreakAtOnce) {
   pair.run(200 * kMs);
   EXPECT_TRUE(pair.joined());
   EXPECT_EQ(pair.b.recovery.epoch(), 2);
+}
+
+// What a device discards with a queue pair are receive buffers, too.
+TEST(Recovery, TheOldQueuePairStaysUntilItsCompletionsWereTaken) {
+  Recovery recovery({.give_up_ns = 60 * kSecond, .seed = 1}, 1);
+  std::int64_t now = kSecond;
+  recovery.broke(now);
+  recovery.emptied(now);  // too early: it may have more to tell
+  now += 300 * kMs;       // in which nobody polled
+  EXPECT_EQ(recovery.next(now), Action::none);
+  recovery.emptied(now);
+  EXPECT_EQ(recovery.next(now), Action::rebuild);
+}
+
+TEST(Recovery, ACompletionQueueThatIsNeverEmptyDoesNotHoldItUp) {
+  Recovery recovery({.give_up_ns = 60 * kSecond, .seed = 1}, 1);
+  recovery.broke(kSecond);
+  EXPECT_EQ(recovery.next(kSecond + 900 * kMs), Action::none);
+  EXPECT_EQ(recovery.next(kSecond + 1000 * kMs), Action::rebuild);
 }
 
 TEST(Recovery, ADeadLineEndsItAndTheOtherEndIsTold) {

@@ -447,9 +447,9 @@ TUTTI_API tutti_result tutti_comm_translate(tutti_comm *from, size_t count, cons
 TUTTI_API tutti_result tutti_alloc(tutti_comm *comm, size_t bytes, void **memory) TUTTI_NOEXCEPT;
 TUTTI_API tutti_result tutti_free(tutti_comm *comm, void *memory) TUTTI_NOEXCEPT;
 
-/* Describes the world as JSON: what = "devices", "links", "selection", "memory", "statistics" or "config". Writes at
- * most *bytes bytes including the final zero and sets *bytes to what the whole needs; json may be null to ask for that.
- */
+/* Describes the world as JSON: what = "devices", "links", "selection", "memory", "statistics", "operations" (the last
+ * 64 of this rank, newest first) or "config". Writes at most *bytes bytes including the final zero and sets *bytes to
+ * what the whole needs; json may be null to ask for that. */
 TUTTI_API tutti_result tutti_query(tutti_comm *comm, const char *what, char *json, size_t *bytes) TUTTI_NOEXCEPT;
 
 /* This thread's last error, copied. error->size must be set. Success if there was none (result 0, empty text). */

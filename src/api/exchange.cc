@@ -32,7 +32,12 @@ Result<std::vector<std::byte>> Exchange::gather(const Result<std::vector<std::by
   if (mine) std::memcpy(out.data() + sizeof(status), mine->data(), std::min(size, mine->size()));
   ++exchanges_;
   Result<std::vector<std::byte>> all = bootstrap_.allgather(out, deadline_);
-  if (!mine) return tl::unexpected<Error>(mine.error());
+  if (!mine) {
+    Error error = mine.error();
+    // A rank that died on the way is the likelier cause than what this one met because of it.
+    if (!all) error.text += "; then " + all.error().text;
+    return tl::unexpected<Error>(std::move(error));
+  }
   if (!all) return all;
   std::vector<std::byte> values;
   for (int rank = 0; rank < bootstrap_.ranks(); ++rank) {

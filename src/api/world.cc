@@ -2,11 +2,13 @@
 #include "api/world.h"
 
 #include <sodium.h>
+#include <unistd.h>
 
 #include <cstring>
 
 #include "api/describe.h"
 #include "api/json.h"
+#include "api/statistics.h"
 #include "base/log.h"
 #include "bootstrap/environment.h"
 #include "net/hello.h"
@@ -69,6 +71,7 @@ World::~World() {
 Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &options) {
   config_ = options.config;
   threads_ = options.threads;
+  began_ns_ = now_ns();
   rank_ = bootstrap.rank();
   ranks_ = bootstrap.ranks();
   set_log(log_level(config_.log), rank_);
@@ -126,6 +129,7 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
 
   // 3. Queue pairs, created and announced.
   mesh::BringupOptions bringup_options = mesh::bringup_options(config_);
+  bringup_options.reconnect.seed = verbs::random_psn();
   bringup_options.rank = rank_;
   bringup_options.ranks = ranks_;
   bringup_options.devices = devices_->devices();
@@ -208,16 +212,33 @@ void World::tell_what_was_capped() const {
               config_.eager_bytes, mesh_->eager_bytes());
 }
 
+void World::tell_statistics() {
+  if (config_.stats == 0) return;
+  const std::vector<mesh::LinkView> links = engine_->mesh().view_links();
+  const std::string text = statistics_text({.rank = rank_,
+                                            .ranks = ranks_,
+                                            .lasted_ns = now_ns() - began_ns_,
+                                            .total = engine_->mesh().statistics(),
+                                            .links = links});
+  // One write, so that ranks' lines stay together. There is no better place to report that it failed.
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
 Result<> World::finalize() {
   Result<> met;
   stop_progress();
   comm::Lock held = lock();
+  // Rank 0 before all meet, the others after that: so it is the first to be read.
+  if (rank_ == 0) tell_statistics();
   if (!communicator().failure() && !engine_->aborted()) {
     // All ranks are here, so nobody still needs what this one would have to send.
     met = comm::part(*engine_, communicator(), held);
     if (met) engine_->mesh().check();
+  } else if (!communicator().failure()) {
+    met = fail(Code::aborted, "tutti_abort was called in this process");  // before this could begin to wait
   }
-  if (!engine_->aborted()) engine_->mesh().flush(kFlushNs);
+  if (rank_ != 0) tell_statistics();
+  if (!engine_->aborted()) engine_->flush(kFlushNs, held);
   control_->leave(Deadline::after_ms(kLeaveMs));
   return met;
 }
@@ -252,12 +273,20 @@ Result<std::string> World::query(const std::string &what) const {
   if (what == "statistics") {
     const mesh::Statistics &s = engine_->mesh().statistics();
     return fmt::format(
-        R"({{"messages_sent":{},"chunks_sent":{},"bytes_sent":{},"messages_received":{},"grants_written":{},"send_stalls":{},"instruction_set":{}}})",
+        R"({{"messages_sent":{},"chunks_sent":{},"bytes_sent":{},"messages_received":{},"grants_written":{},"send_stalls":{},"retransmitted":{},"instruction_set":{}}})",
         s.messages_sent, s.chunks_sent, s.bytes_sent, s.messages_received, s.grants_written, s.send_stalls,
-        quoted(reduce::instruction_set_in_use()));
+        s.retransmitted, quoted(reduce::instruction_set_in_use()));
+  }
+  if (what == "operations") {
+    std::string texts;
+    for (const std::string &text : engine_->recorder().newest(comm::Recorder::kKept))
+      texts += (texts.empty() ? "" : ",") + quoted(text);
+    return "[" + texts + "]";
   }
   return fail(Code::argument,
-              "tutti_query: '{}' is unknown; there are devices, links, selection, memory, statistics, config", what);
+              "tutti_query: '{}' is unknown; there are devices, links, selection, memory, statistics, operations, "
+              "config",
+              what);
 }
 
 }  // namespace tutti::api

@@ -53,6 +53,7 @@ class World {
   World() = default;
   Result<> bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &options);
   void tell_what_was_capped() const;
+  void tell_statistics();
 
   void start_progress(topology::PinPlan place);
   void stop_progress();
@@ -61,6 +62,7 @@ class World {
   FairMutex mutex_;
   Config config_;
   int rank_ = 0, ranks_ = 1;
+  std::int64_t began_ns_ = 0;
   std::string device_reason_;
   std::vector<std::string> device_names_;
   std::unique_ptr<topology::Topology> topology_;

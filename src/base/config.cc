@@ -221,6 +221,15 @@ const std::vector<Variable> &table() {
        .max = 86400,
        .same_on_all_ranks = true,
        .help = "Seconds of silence on control connections after which a rank counts as dead."},
+      {.name = "TUTTI_RECONNECT_TIMEOUT",
+       .member = &Config::reconnect_timeout_s,
+       .default_text = "60",
+       .min = 0,
+       .max = 86400,
+       .same_on_all_ranks = true,
+       .help = "Seconds that a broken connection may take to be made again, while both ends answer; then it is an "
+               "error. 0: "
+               "at once."},
       {.name = "TUTTI_JOB_KEY",
        .member = &Config::job_key,
        .default_text = "",
@@ -236,6 +245,14 @@ const std::vector<Variable> &table() {
        .default_text = "",
        .help = "Network for bootstrap and control: an interface's name, an address, or a prefix (10.0.0.0/8); empty "
                "uses the route to the meeting point."},
+      {.name = "TUTTI_STATS",
+       .member = &Config::stats,
+       .default_text = "0",
+       .min = 0,
+       .max = 1,
+       .help =
+           "1: at the end each rank tells on stderr what it has sent and received, and with which ranks connections "
+           "were made again."},
       {.name = "TUTTI_LOG",
        .member = &Config::log,
        .default_text = "warn",

@@ -57,10 +57,12 @@ struct Config {
   std::int64_t init_timeout_s = 0;
   std::int64_t heartbeat_s = 0;
   std::int64_t peer_timeout_s = 0;
+  std::int64_t reconnect_timeout_s = 0;
   std::string job_key;
   std::string job_key_file;
   std::string interface;
   // Messages
+  std::int64_t stats = 0;
   std::string log;
 };
 

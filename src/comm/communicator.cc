@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "collectives/form.h"
 #include "collectives/hosts.h"
 
@@ -353,6 +354,9 @@ void Communicator::flush_notices() {
 }
 
 void Communicator::fail(Error error) {
+  // Before the operations under way are ended; also where another failure came first. Once: several ranks may say so.
+  if (error.code == Code::timeout && recorder != nullptr && !std::exchange(timeout_told_, true))
+    recorder->tell(now_ns());
   if (failure_) return;
   failure_ = std::move(error);
   for (Operation *&operation : running_) {
@@ -398,6 +402,12 @@ std::string Communicator::describe_wait(const Operation &operation, std::int64_t
     names += fmt::format("{}{}", names.empty() ? "" : ", ", name_of(peer));
   return fmt::format("{} ({}) has waited {} s for {}", describe(operation.shape), text_of(operation.call), seconds,
                      names.empty() ? std::string("acknowledgements") : "data from " + names);
+}
+
+std::string Communicator::state_of(std::uint32_t call) const {
+  const Operation *operation = find(call);
+  if (operation == nullptr) return "done";
+  return fmt::format("{} of {} steps to do", operation->execution.open_steps(), operation->execution.steps());
 }
 
 }  // namespace tutti::comm

@@ -27,6 +27,7 @@
 #include "comm/inbox.h"
 #include "comm/lane.h"
 #include "comm/operation.h"
+#include "comm/recorder.h"
 #include "exec/execution.h"
 #include "match/matcher.h"
 #include "mesh/group.h"
@@ -78,6 +79,7 @@ class Communicator {
   int ranks() const { return group_.ranks(); }
   const mesh::Group &group() const { return group_; }
   std::uint16_t id() const { return identity_.id; }
+  std::uint32_t generation() const { return identity_.generation; }
   const Setting &setting() const { return setting_; }
 
   // Starts a call; it ends with finish(). The lists of the call are read before this returns, its buffers until the
@@ -129,7 +131,8 @@ class Communicator {
   }
   // Whether anything is left for retry() or to wait for.
   bool busy() const { return running() || waits_for_grant(); }
-  bool listed = false;  // by the engine, among those that are busy
+  bool listed = false;           // by the engine, among those that are busy
+  Recorder *recorder = nullptr;  // the engine's, which tells what this rank was doing when a call timed out
 
   // Messages delivered so far, but for questions and answers: whether anything comes.
   std::uint64_t deliveries() const { return deliveries_; }
@@ -144,6 +147,8 @@ class Communicator {
   std::string name_of(int world_rank) const;
   // "allreduce of 100 x float, sum (call 17) has waited 10 s for data from rank 3".
   std::string describe_wait(const Operation &operation, std::int64_t seconds) const;
+  // Of a call by its number: "done", or "2 of 3 steps to do".
+  std::string state_of(std::uint32_t call) const;
 
  private:
   match::Matcher &matcher();
@@ -216,6 +221,7 @@ class Communicator {
   std::unique_ptr<match::Matcher> matcher_;  // from the first message on
   std::uint64_t deliveries_ = 0;
   std::optional<Error> failure_;
+  bool timeout_told_ = false;
   struct Notice {
     int peer;
     Code code;

@@ -58,7 +58,12 @@ Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<mesh::Mesh> mesh,
 }
 
 Engine::Engine(std::unique_ptr<mesh::Mesh> mesh, control::Control *control, WaitPolicy policy, int wake_fd)
-    : mesh_(std::move(mesh)), control_(control), policy_(policy), wake_fd_(wake_fd) {}
+    : mesh_(std::move(mesh)),
+      control_(control),
+      policy_(policy),
+      wake_fd_(wake_fd),
+      recorder_(mesh_->rank(), communicators_),
+      live_(*mesh_) {}
 
 Engine::~Engine() { ::close(wake_fd_); }
 
@@ -66,6 +71,7 @@ void Engine::add(Communicator &communicator) {
   if (communicators_.size() <= communicator.id()) communicators_.resize(communicator.id() + std::size_t{1});
   TUTTI_CHECK(communicators_[communicator.id()] == nullptr);
   communicators_[communicator.id()] = &communicator;
+  communicator.recorder = &recorder_;
   for (const Stray &stray : strays_)
     if (stray.record.stream.communicator == communicator.id()) communicator.catch_up(stray.record);
 }
@@ -124,23 +130,29 @@ void Engine::enter(Communicator &communicator) {
 
 Result<Operation *> Engine::start(Communicator &communicator, const Call &call) {
   enter(communicator);
-  return communicator.start(call);
+  Result<Operation *> operation = communicator.start(call);
+  if (operation) [[likely]]
+    recorder_.note(communicator, (*operation)->call, call.shape);
+  return operation;
 }
 
 Result<Operation *> Engine::start(Communicator &communicator, Lane &lane, const Call &call) {
-  if (aborted()) [[unlikely]]
-    look_around(0);
-  touch(communicator);
-  return communicator.start(lane, call);
+  enter(communicator);
+  Result<Operation *> operation = communicator.start(lane, call);
+  if (operation) [[likely]]
+    recorder_.note(communicator, (*operation)->call, call.shape);
+  return operation;
 }
 
 Result<> Engine::send(Communicator &communicator, match::SendOperation &send) {
   enter(communicator);
+  recorder_.note(communicator, send);
   return communicator.send(send);
 }
 
 Result<> Engine::receive(Communicator &communicator, match::ReceiveOperation &receive) {
   enter(communicator);
+  recorder_.note(communicator, receive);
   return communicator.receive(receive);
 }
 
@@ -174,7 +186,7 @@ Result<> Engine::run(Communicator &communicator, const Call &call, Lock &lock) {
 }
 
 void Engine::look() {
-  if (++looks_ % kIdlePolls == 0 || aborted()) look_around(now_ns());
+  if (++looks_ % kIdlePolls == 0 || aborted() || mesh_->troubled()) look_around(now_ns());
 }
 
 void Engine::wait(Condition &condition, Lock &lock) {
@@ -198,6 +210,24 @@ void Engine::settle(Lock &lock) {
     const Engine &engine_;
   };
   Settled condition(*this);
+  wait(condition, lock);
+}
+
+void Engine::flush(std::int64_t timeout_ns, Lock &lock) {
+  class Flushed final : public Condition {
+   public:
+    Flushed(Engine &engine, std::int64_t until) : engine_(engine), until_(until) {}
+    bool over() const override { return engine_.mesh_->flush() || engine_.aborted() || now_ns() >= until_; }
+    std::uint64_t arrivals() const override { return ++looks_; }  // never silent
+    std::string describe(std::int64_t) const override { return {}; }
+    void time_out(const Error &) override {}
+
+   private:
+    Engine &engine_;
+    const std::int64_t until_;
+    mutable std::uint64_t looks_ = 0;
+  };
+  Flushed condition(*this, now_ns() + timeout_ns);
   wait(condition, lock);
 }
 
@@ -242,6 +272,8 @@ void Engine::wait_for(What &condition, Most most, Lock &lock) {
     else if (yielding) sched_yield();
     else pause_cpu();
     if (shared) lock.lock();
+    if (mesh_->troubled()) [[unlikely]]
+      recover_links(now_ns());
     if (found != 0 || ++idle_polls % kIdlePolls != 0) continue;
     const std::int64_t now = now_ns();
     if (std::exchange(busy, false)) {
@@ -254,7 +286,9 @@ void Engine::wait_for(What &condition, Most most, Lock &lock) {
       silent_since = now;
       arrivals = condition.arrivals();
     }
+    recorder_.waiting(now);
     const std::int64_t silent = now - silent_since;
+    if (silent > mesh_->probe_ns()) mesh_->probe(now);
     if (silent > policy_.tell_ns && policy_.tell_ns != 0 && !std::exchange(told, true))
       TUTTI_LOG(warn, "{}; it goes on waiting", condition.describe(silent / kNanosecondsPerSecond));
     if (silent > policy_.timeout_ns && policy_.timeout_ns != 0) [[unlikely]] {
@@ -279,14 +313,19 @@ void Engine::look_around(std::int64_t now) {
     if (changes != seen_changes_) {
       seen_changes_ = changes;
       control_->drain_event();
-      for (const control::Death &death : control_->deaths())
+      for (const control::Death &death : control_->deaths()) {
+        mesh_->abandon(death.rank);
         fail_all({Code::peer, fmt::format("rank {} is gone: {}", death.rank, death.reason), death.rank});
+      }
+      for (const control::Letter &letter : control_->take_letters()) mesh_->hear(letter.from, letter.body, now_ns());
     }
+    if (mesh_->troubled()) recover_links(now);
   }
   if (now - asked_ns_ >= kAskNs) {
     asked_ns_ = now;
     for (std::size_t i = 0; i < busy_.size(); ++i) busy_[i]->ask();
   }
+  live_.look(*mesh_, failed_, now);
   std::vector<mesh::Breakage> fresh = mesh_->take_breakages();
   if (!fresh.empty()) {
     if (breakages_.empty()) explain_until_ns_ = control_ != nullptr ? now + kExplainNs : now;
@@ -296,6 +335,12 @@ void Engine::look_around(std::int64_t now) {
     const mesh::Breakage &first = breakages_.front();
     give_up({Code::link, first.text, first.peer, 0, first.wc_status});
   }
+}
+
+void Engine::recover_links(std::int64_t now) {
+  mesh_->recover(now);
+  for (const mesh::Letter &letter : mesh_->take_letters())
+    if (control_ != nullptr) control_->post(letter.to, letter.body);
 }
 
 // A failure of this rank's own. The others wait for messages that will not come, and most of them see nothing of it.
@@ -336,7 +381,8 @@ void Engine::sleep(const Condition &condition, Lock &lock) {
     for (const int fd : mesh_->fds()) fds.push_back({fd, POLLIN, 0});
     if (control_ != nullptr) fds.push_back({control_->event_fd(), POLLIN, 0});
     fds.push_back({wake_fd_, POLLIN, 0});
-    const int nap_ms = waits_for_grant() || !breakages_.empty() ? kGrantNapMs : kSleepMs;
+    const bool impatient = waits_for_grant() || !breakages_.empty() || mesh_->reconnecting();
+    const int nap_ms = impatient ? kGrantNapMs : kSleepMs;
     asleep_ = true;
     if (shared) lock.unlock();
     ::poll(fds.data(), fds.size(), nap_ms);

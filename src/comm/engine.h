@@ -22,6 +22,8 @@
 #include "base/fair_mutex.h"
 #include "base/result.h"
 #include "comm/communicator.h"
+#include "comm/live_view.h"
+#include "comm/recorder.h"
 #include "control/control.h"
 #include "mesh/mesh.h"
 
@@ -74,6 +76,7 @@ class Engine {
   Engine &operator=(const Engine &) = delete;
 
   mesh::Mesh &mesh() { return *mesh_; }
+  const Recorder &recorder() const { return recorder_; }
   void add(Communicator &communicator);
   void remove(Communicator &communicator);
   // While communicators are being made: other ranks may have finished and use theirs already. What comes for a number
@@ -98,6 +101,8 @@ class Engine {
   // Until the acknowledgements that this rank owes have been posted: a peer's operation may wait for them, so nobody
   // leaves the library before.
   void settle(Lock &lock);
+  // Until the fabric has delivered all that was sent, as far as peers still answer, or that time is over.
+  void flush(std::int64_t timeout_ns, Lock &lock);
   // Progress for other threads, until stop() has been called.
   void serve(Lock &lock);
   void stop_serving();
@@ -115,6 +120,7 @@ class Engine {
   // Looks at what is not on the data path: deaths, breakages, aborts. Sets the communicators' failures.
   void look_around(std::int64_t now);
   void fail_all(const Error &error);
+  void recover_links(std::int64_t now);
   void keep_stray(const mesh::Record &record);
   // Before something is started there.
   void enter(Communicator &communicator);
@@ -136,7 +142,9 @@ class Engine {
   const int wake_fd_;
   std::vector<Communicator *> communicators_;  // by id
   std::vector<Communicator *> busy_;           // those with something under way
-  std::array<mesh::Record, kBatch> records_;   // of the poll under way
+  Recorder recorder_;                          // of the operations started here
+  LiveView live_;
+  std::array<mesh::Record, kBatch> records_;  // of the poll under way
   struct Stray {
     mesh::Record record;
     std::vector<std::byte> bytes;

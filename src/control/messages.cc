@@ -11,7 +11,11 @@ net::Bytes encode(const Message &message) {
   switch (message.kind) {
     case Kind::heartbeat: return writer.take();
     case Kind::intro:
-    case Kind::accept: writer.i32(message.from).i32(message.to); break;
+    case Kind::accept:
+    case Kind::deferred: writer.i32(message.from).i32(message.to); break;
+    case Kind::letter:
+      writer.i32(message.from).i32(message.to).u32(static_cast<std::uint32_t>(message.body.size())).raw(message.body);
+      break;
     case Kind::goodbye:
     case Kind::goodbye_ack: break;
     case Kind::death:
@@ -27,15 +31,24 @@ std::optional<Message> decode(std::span<const std::byte> payload) {
   net::Reader reader(payload);
   Message message;
   const std::uint8_t kind = reader.u8();
-  if (kind < static_cast<std::uint8_t>(Kind::intro) || kind > static_cast<std::uint8_t>(Kind::death))
+  if (kind < static_cast<std::uint8_t>(Kind::intro) || kind > static_cast<std::uint8_t>(Kind::deferred))
     return std::nullopt;
   message.kind = static_cast<Kind>(kind);
   switch (message.kind) {
     case Kind::intro:
     case Kind::accept:
+    case Kind::deferred:
       message.from = reader.i32();
       message.to = reader.i32();
       break;
+    case Kind::letter: {
+      message.from = reader.i32();
+      message.to = reader.i32();
+      const std::span<const std::byte> body = reader.raw(reader.u32());
+      if (body.empty() || body.size() > kLetterBytes) return std::nullopt;
+      message.body.assign(body.begin(), body.end());
+      break;
+    }
     case Kind::heartbeat:
     case Kind::goodbye:
     case Kind::goodbye_ack: break;

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 
+#include "control/control.h"
 #include "net/frame.h"
 
 namespace tutti::control {
@@ -27,6 +28,8 @@ enum class Kind : std::uint8_t {
   goodbye = 4,      // the sender leaves on purpose
   goodbye_ack = 5,  // ... and may close now: the sender of this will not take it for dead
   death = 6,        // rank, reason: flooded
+  letter = 7,       // from, to, body
+  deferred = 8,     // from, to: letters from `to` wait at `from`, whose program has not looked
 };
 
 struct Message {
@@ -35,6 +38,7 @@ struct Message {
   int to = -1;
   int rank = -1;
   std::string reason;
+  net::Bytes body;  // of a letter: 1 to kLetterBytes
 };
 
 net::Bytes encode(const Message &message);

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "base/check.h"
 #include "control/address.h"
 #include "net/poll_until.h"
 #include "net/rank_list.h"
@@ -114,6 +115,27 @@ std::vector<Death> ThreadedControl::deaths() const {
   return deaths_;
 }
 
+void ThreadedControl::post(int rank, std::span<const std::byte> body) {
+  TUTTI_CHECK(rank >= 0 && rank < options_.ranks && rank != options_.rank, "there is no other rank {}", rank);
+  TUTTI_CHECK(!body.empty() && body.size() <= kLetterBytes, "a letter has 1 to {} bytes, not {}", kLetterBytes,
+              body.size());
+  {
+    const std::lock_guard lock(mutex_);
+    posted_.push(rank, net::Bytes(body.begin(), body.end()));
+  }
+  wake();
+}
+
+// The thread need not hear of it before the next time it looks.
+std::vector<Letter> ThreadedControl::take_letters() {
+  const std::lock_guard lock(mutex_);
+  std::vector<Letter> letters;
+  if (!letters_.empty()) letters_taken_ = letters_.rbegin()->first;
+  for (auto &[number, letter] : letters_) letters.push_back(std::move(letter));
+  letters_.clear();
+  return letters;
+}
+
 void ThreadedControl::drain_event() { drain(event_); }
 void ThreadedControl::wake() { signal_event(wake_); }
 
@@ -159,7 +181,7 @@ void ThreadedControl::run() {
     advance_calls(now);
     read_links(now);
     if (now >= machine_->next_time()) machine_->tick(now);
-    act(now);
+    act();
     flush_links();
     publish();
     if (!stopping) wait();
@@ -170,6 +192,9 @@ void ThreadedControl::run() {
 bool ThreadedControl::take_requests() {
   drain(wake_);
   const std::lock_guard lock(mutex_);
+  machine_->taken(letters_taken_);
+  for (auto &[rank, bodies] : posted_.take_all())
+    for (net::Bytes &body : bodies) machine_->post(rank, std::move(body));
   if (abort_requested_) machine_->abort(*abort_requested_);
   if (leave_requested_) machine_->leave();
   return stop_requested_;
@@ -194,6 +219,8 @@ void ThreadedControl::advance_calls(std::int64_t now) {
 // True once the call is over, one way or the other.
 bool ThreadedControl::advance_call(Call &call, std::int64_t now) {
   if (!machine_->may_link(call.rank)) return true;
+  // Who leaves makes no new links. One that the other end may know of already has to become one, for the goodbye.
+  if (machine_->leaving() && !call.connection) return true;
   if (!call.connection) {
     if (!call.dialer) call.dialer.emplace(endpoints_[static_cast<std::size_t>(call.rank)], key_, kFrameLimit);
     call.connection = call.dialer->service(now);
@@ -224,6 +251,11 @@ bool ThreadedControl::advance_call(Call &call, std::int64_t now) {
   return true;
 }
 
+// Some other end may have a link to this rank already that is none here yet.
+bool ThreadedControl::introduced() const {
+  return std::ranges::any_of(calls_, [](const Call &call) { return call.connection != nullptr; });
+}
+
 void ThreadedControl::add_link(int peer, std::unique_ptr<net::Connection> connection, std::int64_t now) {
   // See messages.h: heartbeats alone do not wake this thread. Where the option is not supported they do, harmlessly.
   const int low_water = static_cast<int>(kWakeBytes);
@@ -236,6 +268,11 @@ void ThreadedControl::add_link(int peer, std::unique_ptr<net::Connection> connec
 void ThreadedControl::read_links(std::int64_t now) {
   for (auto entry = links_.begin(); entry != links_.end();) {
     auto &[number, link] = *entry;
+    if (link.clogged) {
+      link.connection->flush();
+      link.clogged = !link.connection->session().output().empty();
+      if (!link.clogged) machine_->clogged(number, false);
+    }
     link.connection->receive(now);
     while (const auto payload = link.connection->session().next_message())
       if (const std::optional<Message> message = decode(*payload)) machine_->received(number, *message, now);
@@ -244,7 +281,7 @@ void ThreadedControl::read_links(std::int64_t now) {
   }
 }
 
-void ThreadedControl::act(std::int64_t now) {
+void ThreadedControl::act() {
   for (Action &action : machine_->take_actions()) {
     if (auto *send = std::get_if<Send>(&action)) {
       const auto link = links_.find(send->link);
@@ -253,18 +290,27 @@ void ThreadedControl::act(std::int64_t now) {
       const auto link = links_.find(close->link);
       if (link != links_.end()) link->second.closing = true;
     } else if (const auto *dial = std::get_if<Dial>(&action)) {
-      calls_.push_back({.rank = dial->rank});
-      advance_call(calls_.back(), now);
+      calls_.push_back({.rank = dial->rank});  // wait() sees that it has not begun
     } else if (auto *death = std::get_if<Report>(&action)) {
       report(std::move(death->death));
+    } else if (auto *delivery = std::get_if<Deliver>(&action)) {
+      deliver(std::move(*delivery));
+    } else if (const auto *discard = std::get_if<Discard>(&action)) {
+      const std::lock_guard lock(mutex_);
+      letters_.erase(discard->number);
     }
   }
 }
 
 void ThreadedControl::flush_links() {
   for (auto entry = links_.begin(); entry != links_.end();) {
-    entry->second.connection->flush();
-    entry = entry->second.closing ? links_.erase(entry) : std::next(entry);
+    auto &[number, link] = *entry;
+    link.connection->flush();
+    if (!link.clogged && !link.connection->session().output().empty()) {
+      link.clogged = true;
+      machine_->clogged(number, true);
+    }
+    entry = link.closing ? links_.erase(entry) : std::next(entry);
   }
 }
 
@@ -273,7 +319,19 @@ void ThreadedControl::report(Death death) {
     const std::lock_guard lock(mutex_);
     deaths_.push_back(std::move(death));
   }
-  // Release: who sees the new count finds the death in the list (the mutex orders the list itself).
+  announce_change();
+}
+
+void ThreadedControl::deliver(Deliver delivery) {
+  {
+    const std::lock_guard lock(mutex_);
+    letters_.emplace(delivery.number, std::move(delivery.letter));
+  }
+  announce_change();
+}
+
+void ThreadedControl::announce_change() {
+  // Release: who sees the new count finds the death or letter in its list (the mutex orders the list itself).
   changes_.fetch_add(1, std::memory_order_release);
   signal_event(event_);
 }
@@ -281,7 +339,7 @@ void ThreadedControl::report(Death death) {
 void ThreadedControl::publish() {
   const std::lock_guard lock(mutex_);
   ready_ = ready_ || machine_->ready();
-  left_ = machine_->left();
+  left_ = machine_->left() && !introduced();
   awaited_.assign(machine_->awaited().begin(), machine_->awaited().end());
   trouble_.clear();
   for (const Call &call : calls_)

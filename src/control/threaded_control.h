@@ -29,6 +29,8 @@ class ThreadedControl final : public Control {
   std::vector<Death> deaths() const override;
   int event_fd() const override { return event_.get(); }
   void drain_event() override;
+  void post(int rank, std::span<const std::byte> body) override;
+  std::vector<Letter> take_letters() override;
   void leave(Deadline deadline) override;
   void abort(const std::string &reason) override;
 
@@ -37,6 +39,7 @@ class ThreadedControl final : public Control {
     int peer;
     std::unique_ptr<net::Connection> connection;
     bool closing = false;
+    bool clogged = false;  // not all was sent
   };
   // A connection on its way: first the dialler, then, proved, until the other end accepts.
   struct Call {
@@ -53,11 +56,14 @@ class ThreadedControl final : public Control {
   void answer_gate(std::int64_t now);
   void advance_calls(std::int64_t now);
   bool advance_call(Call &call, std::int64_t now);
+  bool introduced() const;
   void read_links(std::int64_t now);
-  void act(std::int64_t now);
+  void act();
   void add_link(int peer, std::unique_ptr<net::Connection> connection, std::int64_t now);
   void flush_links();
   void report(Death death);
+  void deliver(Deliver delivery);
+  void announce_change();
   void publish();
   void wait();
 
@@ -86,6 +92,9 @@ class ThreadedControl final : public Control {
   bool left_ = false;
   std::vector<int> awaited_;
   std::vector<Death> deaths_;
+  std::map<std::uint64_t, Letter> letters_;  // by number, until taken
+  std::uint64_t letters_taken_ = 0;          // the last number of those
+  Outbox posted_;                            // until the thread sees them
   std::string trouble_;
   bool stop_requested_ = false;
   bool leave_requested_ = false;

@@ -409,6 +409,8 @@ void Execution::cancel() {
     for (std::size_t i = peer.head; i < peer.pending.size(); ++i) give_back(peer.pending[i]);
     peer.pending.clear();
     peer.head = 0;
+    const int rank = plan_.peers()[static_cast<std::size_t>(&peer - peers_.data())].rank;
+    for (std::size_t i = peer.holds_head; i < peer.holds.size(); ++i) mesh_.forget(rank, peer.holds[i].sequence);
     peer.holds.clear();
     peer.holds_head = 0;
   }

@@ -73,6 +73,7 @@ class Execution {
   bool done() const { return open_steps_ == 0; }
   // Messages that are worth fetching at once: not more than this run has steps to use them.
   std::uint32_t open_steps() const { return open_steps_; }
+  std::uint32_t steps() const { return filled_steps_; }  // that move bytes
   bool waits_for_grant() const { return blocked_ || holds_ != 0; }
   // Whether a message of this signature is what this run expects of that rank.
   bool expects(int rank, std::uint32_t signature) const;

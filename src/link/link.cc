@@ -135,6 +135,16 @@ void Link::hear_grants(const Header &header) {
   advance_low(allowed_[2], header.granted_control());
 }
 
+bool Link::resume(std::uint16_t epoch, const Grants &theirs) {
+  const auto received = static_cast<std::uint32_t>(theirs.bulk >> 32);
+  if (received - acknowledged_ > next_sequence_ - acknowledged_) return false;
+  learn(theirs);
+  const std::uint64_t shifted = std::uint64_t{epoch} << 16;
+  own_identity_ = (own_identity_ & ~kEpochMask) | shifted;
+  expected_identity_ = (expected_identity_ & ~kEpochMask) | shifted;
+  return true;
+}
+
 Grants Link::take_grants() {
   mark_told();
   written_received_ = received_;

@@ -100,6 +100,17 @@ class Link {
   bool acknowledged(std::uint32_t sequence) const { return static_cast<std::int32_t>(acknowledged_ - sequence) > 0; }
   std::uint32_t retained() const { return next_sequence_ - acknowledged_; }
 
+  // After a reconnect: both ends go on under the new epoch, and the other end has received and granted what it says.
+  // False if that cannot be: it has received what was never sent, or has forgotten what it had acknowledged.
+  bool resume(std::uint16_t epoch, const Grants &theirs);
+  // The first that the other end has not acknowledged; with next_sequence() the ones to send again.
+  std::uint32_t first_retained() const { return acknowledged_; }
+  // Makes the header of a retained message one of this connection, with the counts of now.
+  void renew(Header &header) {
+    header.identity = (header.identity & ~kEpochMask) | (own_identity_ & kEpochMask);
+    header.counts = granted_counts_ | (received_ & 0xffff);
+  }
+
   // Receiving.
   // `bytes` as in stamp().
   Arrival accept(const Header &header, std::size_t bytes) {
@@ -164,6 +175,7 @@ class Link {
   static constexpr std::uint32_t kRewriteAfter = 1u << 29;
   // Of a header's identity: what every message of this connection has (version, epoch), and the next one (sequence).
   static constexpr std::uint64_t kExpectedMask = 0xffff'0000'ffff'00f0, kOneSequence = std::uint64_t{1} << 48;
+  static constexpr std::uint64_t kEpochMask = 0xffff'0000;
 
   // Counts only move forward: an older carrier that arrives late changes nothing.
   static void advance(std::uint16_t &count, std::uint16_t to) {

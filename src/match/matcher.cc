@@ -419,7 +419,11 @@ void Matcher::fail(Error error) {
   });
   for (Peer &peer : peers_) {
     for (Queue<SendOperation> *queue : {&peer.waiting, &peer.transfers, &peer.held})
-      while (!queue->empty()) end(queue->pop());
+      while (!queue->empty()) {
+        SendOperation &send = queue->pop();
+        if (send.holds_memory) mesh_.forget(peer.world_rank, {static_cast<const std::byte *>(send.data), send.wanted});
+        end(send);
+      }
     while (!peer.answers.empty()) end(peer.answers.pop());
     peer.busy = peer.window.due = false;
   }

@@ -7,17 +7,15 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/clock.h"
 #include "mesh/peer.h"
+#include "mesh/queue_pair.h"
 #include "verbs/limits.h"
 
 namespace tutti::mesh {
 namespace {
 
-// Header and payload that are worth handing over with the post itself, where the device can. Larger inline limits make
-// send queue entries, and so queues, larger on real devices.
-constexpr std::uint32_t kInlineBytes = 256;
-// A completion for every so many sends keeps the send queue moving at little cost.
-constexpr std::uint32_t kSignalEvery = 64;
+constexpr std::uint16_t kFirstEpoch = 1;
 // Receive buffers beyond what is granted.
 constexpr std::uint32_t kReserve = 2;
 
@@ -53,6 +51,8 @@ BringupOptions bringup_options(const Config &config) {
   options.eager_bytes = static_cast<std::size_t>(config.eager_bytes);
   options.chunk_bytes = static_cast<std::size_t>(config.chunk_bytes);
   options.credits = config.credits;
+  options.reconnect = {.give_up_ns = config.reconnect_timeout_s * kNanosecondsPerSecond,
+                       .probe_ns = config.heartbeat_s * kNanosecondsPerSecond};
   options.qp.timeout = static_cast<std::uint8_t>(config.qp_timeout);
   options.qp.retry = static_cast<std::uint8_t>(config.qp_retry);
   options.qp.rnr_retry = static_cast<std::uint8_t>(config.qp_rnr_retry);
@@ -76,6 +76,8 @@ Result<Bringup> Bringup::create(BringupOptions options) {
       std::min(o.eager_bytes, static_cast<std::size_t>(link::largest_message(limit_inputs(o))) - sizeof(link::Header));
   mesh.eager_bytes_ = o.eager_bytes;
   mesh.chunk_bytes_ = o.chunk_bytes;
+  mesh.qp_options_ = o.qp;
+  mesh.reconnect_ = o.reconnect;
   mesh.chunk_stride_ = round_up(o.chunk_bytes, kCacheLine) + kCacheLine;
   mesh.limits_ = link::limits_for(limit_inputs(o));
   // Well below what one peer may have under way, or it would run out before it hears of the first.
@@ -176,35 +178,17 @@ void Bringup::place_peer(Peer &peer, std::uint32_t place) const {
   peer.incoming_chunks = rail.staging.data() + place * chunks_bytes;
   peer.incoming_grants = reinterpret_cast<const link::Grants *>(rail.grants.data() + place * kCacheLine);
   peer.bounce = rail.copies_at_post ? nullptr : rail.bounce.data() + place * chunks_bytes;
-  peer.link = link::Link(limits, 1);
+  peer.link = link::Link(limits, kFirstEpoch);
+  peer.recovery = link::Recovery({.give_up_ns = options_.reconnect.give_up_ns,
+                                  .seed = options_.reconnect.seed + static_cast<std::uint64_t>(peer.rank)},
+                                 kFirstEpoch);
+  peer.retained_entries.resize(limits.slots);
+  peer.retained = peer.retained_entries.data();
 }
 
 Result<> Bringup::create_peer(Peer &peer, std::uint32_t place) {
-  Rail &rail = *peer.rail;
   place_peer(peer, place);
-  verbs::QpSetup setup = {.pd = rail.pd.get(),
-                          .send_cq = rail.cq.get(),
-                          .recv_cq = rail.cq.get(),
-                          .srq = rail.receives.srq(),
-                          .send_wr = rail.send_depth,
-                          .send_sge = rail.copies_at_post ? 2u : 1u,
-                          .inline_bytes = kInlineBytes,
-                          .owner = &peer};
-  Result<verbs::Qp> qp = verbs::Qp::create(*rail.device, rail.port, setup);
-  if (!qp && qp.error().sys_errno == EINVAL) {
-    // Devices tell their inline limit only by refusing more.
-    setup.inline_bytes = 0;
-    qp = verbs::Qp::create(*rail.device, rail.port, setup);
-  }
-  if (!qp) return tl::unexpected<Error>(std::move(qp).error());
-  peer.owned_qp.emplace(std::move(*qp));
-  peer.qp = peer.owned_qp->get();
-  rail.inline_bytes = setup.inline_bytes;
-  peer.send_depth = rail.send_depth;
-  peer.signal_every = std::clamp(rail.send_depth / 4, 1u, kSignalEvery);
-  peer.request.sg_list = peer.pieces;
-  rail.qps.insert(peer.qp->qp_num, &peer);
-  return peer.owned_qp->to_init(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+  return make_queue_pair(peer);
 }
 
 std::vector<std::byte> Bringup::announcement() const {
@@ -235,11 +219,7 @@ Result<std::unique_ptr<Mesh>> Bringup::connect(std::span<const std::byte> announ
     peer->remote_chunks_key = remote.chunks_key;
     peer->remote_grants = remote.grants_address;
     peer->remote_grants_key = remote.grants_key;
-    const auto ready = [&]() -> Result<> {
-      TUTTI_TRY(peer->owned_qp->to_rtr(remote.endpoint, options_.qp));
-      return peer->owned_qp->to_rts(options_.qp);
-    };
-    if (Result<> connected = ready(); !connected) {
+    if (Result<> connected = connect_queue_pair(*peer, remote.endpoint, options_.qp); !connected) {
       Error error = std::move(connected).error();
       error.text = fmt::format("connecting to rank {}: {}", rank, error.text);
       error.peer = static_cast<int>(rank);

@@ -33,6 +33,7 @@ struct BringupOptions {
   std::int64_t wire_packets = INT64_MAX;
   std::int64_t wire_free_bytes = 0;  // a message up to this takes a packet only
   verbs::QpOptions qp;
+  ReconnectOptions reconnect;
   std::vector<const verbs::Device *> devices;         // opened by the caller, who keeps them until the mesh is gone
   std::vector<std::vector<verbs::PortOffer>> offers;  // of every rank, by rank
   const topology::Topology *topology = nullptr;       // kept by the caller as long as the mesh

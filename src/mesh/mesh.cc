@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/small_copy.h"
 #include "mesh/peer.h"
+#include "mesh/queue_pair.h"
 
 namespace tutti::mesh {
 namespace {
@@ -22,13 +23,6 @@ constexpr int kPollBatch = 16;
 constexpr std::uint64_t kMinPieceBytes = 8 * 1024;
 // Into how many pieces a transfer is cut if none exceeds a chunk: both ends then work on different pieces at once.
 constexpr std::uint64_t kPieces = 4;
-// In a chunk the header ends one cache line, so that the payload begins on the next.
-constexpr std::size_t kChunkHeaderOffset = 64 - sizeof(link::Header);
-
-// wr_id of a send: how many send queue entries its completion accounts for, above the peer's rank.
-std::uint64_t send_id(std::uint32_t entries, std::int32_t rank) {
-  return static_cast<std::uint64_t>(entries) << 32 | static_cast<std::uint32_t>(rank);
-}
 
 }  // namespace
 
@@ -52,19 +46,15 @@ std::uint64_t Mesh::piece_bytes(std::uint64_t total, std::size_t element_bytes) 
   return std::min(most, ((total + pieces - 1) / pieces + unit - 1) / unit * unit);
 }
 
-TUTTI_HOT bool Mesh::room_to_post(const Peer &peer) const {
-  return !peer.broken && peer.posted - peer.completed < peer.send_depth - 1;
-}
-
 TUTTI_HOT void Mesh::post(Peer &peer, ibv_send_wr &request, bool wants_completion) {
   ++peer.posted;
   ++peer.unsignalled;
   if (wants_completion || peer.unsignalled >= peer.signal_every) {
     request.send_flags |= IBV_SEND_SIGNALED;
-    request.wr_id = send_id(peer.unsignalled, peer.rank);
+    request.wr_id = with_entries(peer.send_id, peer.unsignalled);
     peer.unsignalled = 0;
   } else {
-    request.wr_id = send_id(0, peer.rank);
+    request.wr_id = peer.send_id;
   }
   ibv_send_wr *bad = nullptr;
   const int error = ibv_post_send(peer.qp, &request, &bad);
@@ -77,21 +67,26 @@ void Mesh::post_failed(Peer &peer, int error) {
              fmt::format("posting to the send queue of {} failed: {}", peer.owned_qp->text(), errno_text(error)));
 }
 
-TUTTI_HOT bool Mesh::post_eager(Peer &peer, const Stream &stream, link::Class message_class, link::Kind kind,
-                                std::uint8_t flags, std::span<const std::byte> data) {
-  std::byte *slot =
-      peer.slots + static_cast<std::size_t>(peer.link.next_sequence() & peer.slot_mask) * peer.slot_stride;
-  *reinterpret_cast<link::Header *>(slot) =
-      peer.link.stamp(message_class, kind, flags, stream.communicator, stream.call, stream.signature,
-                      sizeof(link::Header) + data.size());
-  copy_bytes(slot + sizeof(link::Header), data.data(), data.size());
-  const auto bytes = static_cast<std::uint32_t>(sizeof(link::Header) + data.size());
+TUTTI_HOT void Mesh::post_message(Peer &peer, std::byte *slot, std::uint32_t bytes) {
   peer.pieces[0] = {reinterpret_cast<std::uint64_t>(slot), bytes, peer.rail->slots.lkey()};
   ibv_send_wr &request = peer.request;
   request.num_sge = 1;
   request.opcode = IBV_WR_SEND;
   request.send_flags = bytes <= peer.rail->inline_bytes ? IBV_SEND_INLINE : 0;
   post(peer, request, false);
+}
+
+TUTTI_HOT bool Mesh::post_eager(Peer &peer, const Stream &stream, link::Class message_class, link::Kind kind,
+                                std::uint8_t flags, std::span<const std::byte> data) {
+  const std::uint32_t place = peer.link.next_sequence() & peer.slot_mask;
+  std::byte *slot = peer.slots + static_cast<std::size_t>(place) * peer.slot_stride;
+  *reinterpret_cast<link::Header *>(slot) =
+      peer.link.stamp(message_class, kind, flags, stream.communicator, stream.call, stream.signature,
+                      sizeof(link::Header) + data.size());
+  copy_bytes(slot + sizeof(link::Header), data.data(), data.size());
+  const auto bytes = static_cast<std::uint32_t>(sizeof(link::Header) + data.size());
+  peer.retained[place] = {.bytes = bytes};
+  post_message(peer, slot, bytes);
   ++statistics_.messages_sent;
   statistics_.bytes_sent += data.size();
   return true;
@@ -99,7 +94,7 @@ TUTTI_HOT bool Mesh::post_eager(Peer &peer, const Stream &stream, link::Class me
 
 TUTTI_HOT bool Mesh::may_send(const Peer &peer, link::Class message_class, std::size_t bytes) const {
   return peer.link.can_send(message_class) && peer.link.has_room(message_class, sizeof(link::Header) + bytes) &&
-         room_to_post(peer);
+         peer.room_to_post();
 }
 
 TUTTI_HOT Sent Mesh::send_piece(int to, const Stream &stream, link::Kind kind, std::span<const std::byte> data,
@@ -118,7 +113,7 @@ TUTTI_HOT Sent Mesh::send_piece(int to, const Stream &stream, link::Kind kind, s
     return {.accepted = true, .holds_memory = false, .sequence = sequence};
   }
   if (!peer.link.can_send_chunk()) learn_grants(peer);
-  if (!peer.link.can_send_chunk() || !room_to_post(peer)) return stalled();
+  if (!peer.link.can_send_chunk() || !peer.room_to_post()) return stalled();
   return post_chunk(peer, stream, kind, data, flags);
 }
 
@@ -144,28 +139,40 @@ Sent Mesh::post_chunk(Peer &peer, const Stream &stream, link::Kind kind, std::sp
   std::byte *bounce = holds ? nullptr : peer.bounce + chunk * chunk_stride_;
   std::byte *front = holds ? peer.slots + static_cast<std::size_t>(sequence & peer.slot_mask) * peer.slot_stride
                            : bounce + kChunkHeaderOffset;
-  ibv_send_wr &request = peer.request;
-  request.imm_data = htonl(peer.link.next_chunk());
+  peer.retained[sequence & peer.slot_mask] = {.data = holds ? data.data() : nullptr,
+                                              .bytes = static_cast<std::uint32_t>(data.size()),
+                                              .chunk = peer.link.next_chunk()};
   *reinterpret_cast<link::Header *>(front) =
       peer.link.stamp(link::Class::collective, kind, flags, stream.communicator, stream.call, stream.signature, 0);
   peer.link.take_chunk();
-  if (holds) {
-    peer.pieces[0] = {reinterpret_cast<std::uint64_t>(front), sizeof(link::Header), peer.rail->slots.lkey()};
-    peer.pieces[1] = {reinterpret_cast<std::uint64_t>(data.data()), static_cast<std::uint32_t>(data.size()), 0};
-  } else {
-    std::memcpy(bounce + kChunkHeaderOffset + sizeof(link::Header), data.data(), data.size());
-    peer.pieces[0] = {reinterpret_cast<std::uint64_t>(front),
-                      static_cast<std::uint32_t>(sizeof(link::Header) + data.size()), peer.rail->bounce.lkey()};
-  }
-  request.num_sge = holds ? 2 : 1;
-  request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-  request.send_flags = 0;
-  request.wr.rdma.remote_addr = peer.remote_chunks + chunk * chunk_stride_ + kChunkHeaderOffset;
-  request.wr.rdma.rkey = peer.remote_chunks_key;
-  post(peer, request, false);
+  if (!holds) std::memcpy(bounce + kChunkHeaderOffset + sizeof(link::Header), data.data(), data.size());
+  post_staged(peer, front, data.data(), peer.retained[sequence & peer.slot_mask]);
   ++statistics_.chunks_sent;
   statistics_.bytes_sent += data.size();
   return {.accepted = true, .holds_memory = holds, .sequence = sequence};
+}
+
+void Mesh::post_slot(Peer &peer, std::byte *slot, std::uint32_t bytes) { post_message(peer, slot, bytes); }
+
+// `front` is the header, and before the payload where that has no place of its own.
+void Mesh::post_staged(Peer &peer, const std::byte *front, const std::byte *data, const Retained &message) {
+  const bool apart = peer.rail->copies_at_post;
+  if (apart) {
+    peer.pieces[0] = {reinterpret_cast<std::uint64_t>(front), sizeof(link::Header), peer.rail->slots.lkey()};
+    peer.pieces[1] = {reinterpret_cast<std::uint64_t>(data), message.bytes, 0};
+  } else {
+    peer.pieces[0] = {reinterpret_cast<std::uint64_t>(front),
+                      static_cast<std::uint32_t>(sizeof(link::Header) + message.bytes), peer.rail->bounce.lkey()};
+  }
+  const auto count = static_cast<std::uint32_t>(message.chunk);
+  ibv_send_wr &request = peer.request;
+  request.imm_data = htonl(count);
+  request.num_sge = apart ? 2 : 1;
+  request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  request.send_flags = 0;
+  request.wr.rdma.remote_addr = peer.remote_chunks + count % limits_.chunks * chunk_stride_ + kChunkHeaderOffset;
+  request.wr.rdma.rkey = peer.remote_chunks_key;
+  post(peer, request, false);
 }
 
 TUTTI_HOT bool Mesh::send_whole(int to, const Stream &stream, link::Class message_class, link::Kind kind,
@@ -229,7 +236,7 @@ void Mesh::settle() {
   std::size_t kept = 0;
   for (Peer *peer : grants_due_) {
     if (peer->link.grant_due() && !peer->broken) {
-      if (!room_to_post(*peer)) {
+      if (!peer->room_to_post()) {
         grants_due_[kept++] = peer;
         continue;
       }
@@ -285,9 +292,12 @@ bool Mesh::still_crowded(std::int32_t rank) {
 
 TUTTI_HOT bool Mesh::take_receive(Rail &rail, const ibv_wc &completion, Record &record) {
   Peer *peer = rail.qps.find(completion.qp_num);
-  TUTTI_CHECK(peer != nullptr, "a completion names QP {}, which {} does not have", completion.qp_num,
-              rail.device->name());
   const auto buffer = static_cast<std::uint32_t>(completion.wr_id);
+  if (peer == nullptr) [[unlikely]] {
+    // Of a queue pair that is gone: its link knows what it had received, and the sender sends this again.
+    drop(rail, buffer);
+    return false;
+  }
   const bool chunked = completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
   const std::byte *front = rail.receives.buffer(buffer);
   const std::uint32_t chunk = chunked ? ntohl(completion.imm_data) % limits_.chunks : 0;
@@ -296,12 +306,12 @@ TUTTI_HOT bool Mesh::take_receive(Rail &rail, const ibv_wc &completion, Record &
   const link::Arrival arrival = completion.byte_len < sizeof(header)
                                     ? link::Arrival::broken
                                     : peer->link.accept(header, chunked ? 0 : completion.byte_len);
-  rail.receives.filled(buffer, peer->rank, link::class_of(header.kind()));
   if (arrival != link::Arrival::deliver) [[unlikely]] {
-    rail.receives.release(buffer);
+    drop(rail, buffer);
     if (arrival == link::Arrival::broken) break_protocol(*peer, header);
     return false;
   }
+  rail.receives.filled(buffer, peer->rank, link::class_of(header.kind()));
   if (chunked) rail.receives.release(buffer);  // it only carried the notice
   ++peer->held;
   // Chunks are granted in order: one that is not released holds up all after it.
@@ -325,8 +335,16 @@ TUTTI_HOT bool Mesh::take_completion(Rail &rail, const ibv_wc &completion, Recor
     return false;
   }
   if ((completion.opcode & IBV_WC_RECV) != 0) return take_receive(rail, completion, record);
-  peers_[static_cast<std::uint32_t>(completion.wr_id)]->completed += static_cast<std::uint32_t>(completion.wr_id >> 32);
+  Peer &peer = *peers_[static_cast<std::uint32_t>(completion.wr_id)];
+  if (same_generation(completion.wr_id, peer.send_id)) [[likely]]
+    peer.completed += entries_of(completion.wr_id);
   return false;
+}
+
+// A receive that brought nothing of use: its buffer goes back, but no credit was used.
+void Mesh::drop(Rail &rail, std::uint32_t buffer) {
+  rail.receives.filled(buffer, -1, link::Class::control);
+  rail.receives.release(buffer);
 }
 
 TUTTI_HOT int Mesh::poll_rail(Rail &rail, std::span<Record> records) {
@@ -337,6 +355,7 @@ TUTTI_HOT int Mesh::poll_rail(Rail &rail, std::span<Record> records) {
   if (polled == 0) {
     // Buffers go back in batches while traffic flows, and at once when it pauses.
     if (rail.receives.spent() != 0) refill(rail);
+    ++rail.idle_polls;
     return 0;
   }
   int found = 0;
@@ -362,27 +381,43 @@ int Mesh::poll(std::span<Record> records) {
 }
 
 void Mesh::break_protocol(Peer &peer, const link::Header &header) {
-  break_link(peer, -1,
-             fmt::format("rank {} sent a message that does not follow the protocol (sequence {}, expected {})",
-                         peer.rank, header.sequence(), peer.link.received() & 0xffff));
+  break_for_good(peer, -1,
+                 fmt::format("rank {} sent a message that does not follow the protocol (sequence {}, expected {})",
+                             peer.rank, header.sequence(), peer.link.received() & 0xffff));
 }
 
 void Mesh::reject(int rank, std::string_view why) {
-  break_link(*peers_[static_cast<std::size_t>(rank)], -1,
-             fmt::format("rank {} sent a message that does not follow the protocol: {}", rank, why));
+  break_for_good(*peers_[static_cast<std::size_t>(rank)], -1,
+                 fmt::format("rank {} sent a message that does not follow the protocol: {}", rank, why));
 }
 
 void Mesh::take_failure(Rail &rail, const ibv_wc &completion) {
+  // Of a failed completion only these are valid: wr_id, status, qp_num, vendor_err.
   Peer *peer = rail.qps.find(completion.qp_num);
+  if ((completion.wr_id & kReceiveId) != 0) {
+    drop(rail, static_cast<std::uint32_t>(completion.wr_id));
+  } else {
+    // The number of a queue pair that is gone may be a new one's; its generation may not.
+    peer = peers_[static_cast<std::uint32_t>(completion.wr_id)].get();
+    if (!same_generation(completion.wr_id, peer->send_id)) return;
+  }
   if (peer == nullptr || peer->broken) return;  // what is flushed after a failure says nothing new
   break_link(*peer, completion.status,
              fmt::format("the connection to rank {} broke: completion status {} (vendor code {:#x}) on {}", peer->rank,
                          static_cast<int>(completion.status), completion.vendor_err, peer->owned_qp->text()));
 }
 
+// A connection that broke is made again; what does not follow the protocol would do so again.
 void Mesh::break_link(Peer &peer, int wc_status, std::string text) {
-  if (peer.broken) return;
+  if (peer.recovery.phase() == link::Recovery::Phase::failed) return;
+  if (reconnect_.give_up_ns != 0) return trouble(peer, wc_status, std::move(text));
+  break_for_good(peer, wc_status, std::move(text));
+}
+
+void Mesh::break_for_good(Peer &peer, int wc_status, std::string text) {
+  if (peer.recovery.phase() == link::Recovery::Phase::failed) return;
   peer.broken = true;
+  peer.recovery.abandon();
   breakages_.push_back({peer.rank, wc_status, std::move(text)});
 }
 
@@ -410,83 +445,25 @@ void Mesh::disarm() {
   }
 }
 
-void Mesh::flush(std::int64_t timeout_ns) {
-  // A signalled write behind everything else: when it completes, all before it has been delivered.
-  const std::int64_t until = now_ns() + timeout_ns;
-  const auto send_queue_empty = [](const std::unique_ptr<Peer> &peer) {
-    return !peer || peer->broken || peer->posted == peer->completed;
+bool Mesh::flush() {
+  const auto flushed = [](const Peer &peer) {
+    // Of a link that is being made again, all that matters is whether the other end has what was sent.
+    if (peer.recovery.recovering()) return peer.link.retained() == 0;
+    return peer.broken || peer.posted == peer.completed;
   };
-  // What still comes meanwhile may make grants due, which are written without a signal: so more than once.
-  while (!std::ranges::all_of(peers_, send_queue_empty) && now_ns() < until) {
-    for (std::unique_ptr<Peer> &peer : peers_)
-      if (!send_queue_empty(peer) && peer->unsignalled != 0 && room_to_post(*peer)) write_grants(*peer, true);
-    poll_and_drop();
+  bool all = true;
+  for (std::unique_ptr<Peer> &peer : peers_) {
+    if (!peer || flushed(*peer)) continue;
+    all = false;
+    // A signalled write behind everything else: when it completes, all before it has been delivered. What still comes
+    // meanwhile may make grants due, which are written without a signal: so more than once.
+    if (peer->unsignalled != 0 && peer->room_to_post()) write_grants(*peer, true);
   }
-}
-
-void Mesh::poll_and_drop() {
-  Record dropped[kPollBatch];
-  const int count = poll(dropped);
-  for (int i = 0; i < count; ++i) release(dropped[i]);
+  return all;
 }
 
 void Mesh::check() const {
   for (const std::unique_ptr<Rail> &rail : rails_) rail->receives.check();
-}
-
-std::vector<std::string> Mesh::device_names() const {
-  std::vector<std::string> names;
-  for (const std::unique_ptr<Rail> &rail : rails_) names.push_back(verbs::offer_name(rail->port));
-  return names;
-}
-
-std::vector<LinkView> Mesh::view_links() {
-  std::vector<LinkView> views;
-  for (std::unique_ptr<Peer> &peer : peers_) {
-    if (!peer) continue;
-    learn_grants(*peer);
-    LinkView view = {.peer = peer->rank,
-                     .broken = peer->broken,
-                     .epoch = peer->link.epoch(),
-                     .sent = peer->link.next_sequence(),
-                     .received = peer->link.received(),
-                     .unacknowledged = peer->link.retained(),
-                     .chunk_credits = peer->link.chunk_credits(),
-                     .held = peer->held,
-                     .limits = limits_};
-    for (int c = 0; c < link::kClasses; ++c)
-      view.credits[static_cast<std::size_t>(c)] = peer->link.credits(static_cast<link::Class>(c));
-    views.push_back(view);
-  }
-  return views;
-}
-
-std::string Mesh::describe_links() const {
-  std::string text;
-  for (const std::unique_ptr<Peer> &peer : peers_) {
-    if (!peer) continue;
-    text += fmt::format(
-        R"({}{{"rank":{},"device":"{}","state":"{}","epoch":{},"sent":{},"received":{},"unacknowledged":{},"credits":{},"chunk_credits":{},"held":{}}})",
-        text.empty() ? "" : ",", peer->rank, verbs::offer_name(peer->rail->port), peer->broken ? "broken" : "up",
-        peer->link.epoch(), peer->link.next_sequence(), peer->link.received(), peer->link.retained(),
-        peer->link.credits(link::Class::collective), peer->link.chunk_credits(), peer->held);
-  }
-  return "[" + text + "]";
-}
-
-std::string Mesh::describe_memory() const {
-  std::size_t receive = 0, staging = 0, sending = 0;
-  std::string ledger;
-  for (const std::unique_ptr<Rail> &rail : rails_) {
-    receive += rail->receives.bytes();
-    staging += rail->staging.bytes();
-    sending += rail->slots.bytes() + rail->bounce.bytes();
-    ledger += (ledger.empty() ? "" : "; ") + rail->receives.describe();
-  }
-  return fmt::format(
-      R"({{"receive_bytes":{},"staging_bytes":{},"send_bytes":{},"eager_bytes":{},"chunk_bytes":{},"credits":{{"collective":{},"point_to_point":{},"control":{}}},"chunks":{},"ledger":"{}"}})",
-      receive, staging, sending, eager_bytes_, chunk_bytes_, limits_.credits[0], limits_.credits[1], limits_.credits[2],
-      limits_.chunks, ledger);
 }
 
 Result<Memory> Mesh::allocate(std::size_t bytes) {

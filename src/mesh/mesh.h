@@ -16,11 +16,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "link/link.h"
 #include "mesh/receive_queue.h"
+#include "mesh/reconnect.h"
 
 namespace tutti::mesh {
 
@@ -56,13 +58,18 @@ struct Breakage {
 
 struct Statistics {
   std::uint64_t messages_sent = 0, chunks_sent = 0, bytes_sent = 0, messages_received = 0, grants_written = 0,
-                send_stalls = 0;
+                send_stalls = 0, retransmitted = 0;
 };
+
+enum class LinkState : std::uint8_t { up, reconnecting, broken };
+const char *name_of(LinkState state);
 
 // The counts of one link, for people and tests.
 struct LinkView {
   std::int32_t peer = -1;
-  bool broken = false;
+  LinkState state = LinkState::up;
+  bool broken = false;  // nothing can be sent now
+  std::uint32_t reconnects = 0, retransmitted = 0;
   std::uint16_t epoch = 0;
   std::uint32_t sent = 0, received = 0, unacknowledged = 0;
   std::array<std::uint16_t, link::kClasses> credits{};  // in hand
@@ -71,8 +78,14 @@ struct LinkView {
   link::Limits limits;     // what the credits began with
 };
 
-struct Peer;  // peer.h: what the mesh knows of one link
-struct Rail;  // rail.h: one opened device with its queues
+// Where the buffers of all shared receive queues are.
+struct ReceiveFill {
+  std::uint32_t posted = 0, held = 0, spent = 0;
+};
+
+struct Peer;      // peer.h: what the mesh knows of one link
+struct Retained;  // peer.h
+struct Rail;      // rail.h: one opened device with its queues
 
 class Mesh {
  public:
@@ -125,24 +138,47 @@ class Mesh {
 
   // A peer's message makes no sense to whoever it is for: the link counts as broken.
   void reject(int peer, std::string_view why);
-  // Links that broke since the last call, root causes only.
+  // Links that broke for good since the last call, root causes only.
   std::vector<Breakage> take_breakages();
+
+  // Reconnecting (reconnect.cc; link/recovery.h has the protocol). While any link is in trouble, recover() has to be
+  // called often; it never blocks, but for what the device needs to make a queue pair.
+  bool troubled() const { return !troubled_.empty(); }
+  void recover(std::int64_t now);
+  // As of the last recover(): whether a link cannot be sent over now, and who waits has to go on calling it.
+  bool reconnecting() const { return reconnecting_; }
+  // Letters to other ranks' meshes, which control carries, and from them. An empty one: that rank defers.
+  std::vector<Letter> take_letters() { return std::exchange(letters_, {}); }
+  void hear(int from, std::span<const std::byte> letter, std::int64_t now);
+  // For a waiter to whom nothing has come for a while: asks each connection whether it still works, and starts to make
+  // anew those that have left three heartbeats without an answer. Links of the software device are not asked: there an
+  // answer is the other end's next poll, and what is lost is told by the sender's own completions.
+  void probe(std::int64_t now);
+  std::int64_t probe_ns() const { return reconnect_.probe_ns; }
+  // That rank is gone: its link is of no use any more.
+  void abandon(int rank);
+  // The memory that a message of that sequence was sent from goes, acknowledged or not: its call has failed.
+  void forget(int peer, std::uint32_t sequence);
+  // The same for all that was sent from there.
+  void forget(int peer, std::span<const std::byte> memory);
 
   // Sleeping: arm(), then poll() once more, then wait for fds() to become readable, then disarm().
   Result<> arm();
   void disarm();
   const std::vector<int> &fds() const { return fds_; }
 
-  // Waits (polling) until the fabric has delivered everything sent, as far as peers still answer. For finalize.
-  void flush(std::int64_t timeout_ns);
+  // Whether the fabric has delivered everything sent, as far as peers still answer; asks it to say so. For finalize.
+  bool flush();
 
   // Aborts where an invariant of the ledger or of the credits is broken.
   void check() const;
   const Statistics &statistics() const { return statistics_; }
   std::vector<std::string> device_names() const;  // "software:1", one a rail
   std::vector<LinkView> view_links();             // as of now, with the grants that have come
-  std::string describe_links() const;             // JSON array, one object a peer
-  std::string describe_memory() const;            // JSON object
+  LinkView view_link(int peer);                   // one of them; allocates nothing
+  ReceiveFill receive_fill() const;
+  std::string describe_links() const;   // JSON array, one object a peer
+  std::string describe_memory() const;  // JSON object
 
   // tutti_alloc memory, from the first rail and on its NUMA node.
   Result<Memory> allocate(std::size_t bytes);
@@ -161,23 +197,36 @@ class Mesh {
   Sent post_chunk(Peer &peer, const Stream &stream, link::Kind kind, std::span<const std::byte> data,
                   std::uint8_t flags);
   void write_grants(Peer &peer, bool signalled);
-  bool room_to_post(const Peer &peer) const;
   int poll_rail(Rail &rail, std::span<Record> records);
   bool take_completion(Rail &rail, const ibv_wc &completion, Record &record);
   bool take_receive(Rail &rail, const ibv_wc &completion, Record &record);
   void break_protocol(Peer &peer, const link::Header &header);
   void take_failure(Rail &rail, const ibv_wc &completion);
   void refill(Rail &rail);
-  void poll_and_drop();
   void mark_grant(Peer &peer);
   void note_crowd(Peer &peer);
   bool still_crowded(std::int32_t rank);
   void learn_grants(Peer &peer);
   void break_link(Peer &peer, int wc_status, std::string text);
+  void break_for_good(Peer &peer, int wc_status, std::string text);
+  void drop(Rail &rail, std::uint32_t buffer);
+  void post_staged(Peer &peer, const std::byte *front, const std::byte *data, const Retained &message);
+  void post_message(Peer &peer, std::byte *slot, std::uint32_t bytes);
+  void post_slot(Peer &peer, std::byte *slot, std::uint32_t bytes);  // the same, for other files
+  void trouble(Peer &peer, int wc_status, std::string text);
+  bool recover(Peer &peer, std::int64_t now);
+  void rebuild(Peer &peer, std::int64_t now);
+  void join(Peer &peer, std::int64_t now);
+  void replay(Peer &peer);
+  void give_up(Peer &peer);
+  void write_letter(Peer &peer, LetterKind kind);
+  void attempt_failed(Peer &peer, const Error &error, std::int64_t now);
 
   int rank_ = 0;
   std::size_t eager_bytes_ = 0, chunk_bytes_ = 0, chunk_stride_ = 0;
   link::Limits limits_;
+  verbs::QpOptions qp_options_;
+  ReconnectOptions reconnect_;
   std::size_t refill_batch_ = 1;  // spent receive buffers that are posted again together while traffic flows
   std::size_t first_rail_ = 0;    // the one that the next poll begins with
   std::vector<std::unique_ptr<Rail>> rails_;
@@ -185,6 +234,9 @@ class Mesh {
   std::vector<Peer *> grants_due_;            // peers that may have to be told their grants
   std::vector<std::int32_t> crowded_;         // ranks
   std::vector<Breakage> breakages_;
+  std::vector<std::int32_t> troubled_;  // ranks
+  std::vector<Letter> letters_;
+  bool reconnecting_ = false;
   std::vector<int> fds_;
   Statistics statistics_;
 };

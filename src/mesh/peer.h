@@ -4,12 +4,26 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "link/link.h"
+#include "link/recovery.h"
 #include "mesh/rail.h"
 #include "verbs/qp.h"
 
 namespace tutti::mesh {
+
+// In a chunk the header ends one cache line, so that the payload begins on the next.
+inline constexpr std::size_t kChunkHeaderOffset = kCacheLine - sizeof(link::Header);
+
+// What a message that is not acknowledged is sent again from, beside its slot.
+struct Retained {
+  const std::byte *data =
+      nullptr;              // of a staged one whose memory is the user's; null: it is no more, or lies in a bounce
+  std::uint32_t bytes = 0;  // header and payload of one in a slot, payload of a staged one
+  std::int32_t chunk = -1;  // count of the chunk that a staged one goes to; -1: it goes to the receive queue
+};
 
 struct alignas(64) Peer {
   // Read and written for every message.
@@ -17,15 +31,17 @@ struct alignas(64) Peer {
   ibv_qp *qp = nullptr;
   std::byte *slots = nullptr;  // slot i holds the message of sequence s where i = s & slot_mask
   std::uint32_t slot_stride = 0, slot_mask = 0;
+  Retained *retained = nullptr;             // by slot
   std::uint32_t posted = 0, completed = 0;  // send queue entries
   std::uint32_t send_depth = 0;
   std::uint32_t unsignalled = 0, signal_every = 1;
+  std::uint64_t send_id = 0;       // queue_pair.h
   std::uint64_t freed_chunks = 0;  // incoming chunks that are free while an older one is not, one bit each
   std::uint32_t oldest_chunk = 0;  // the next to be granted again
   bool crowding = false;           // among the mesh's crowded ones
   std::uint32_t held = 0;          // receive buffers and chunks of this peer not yet released
   std::int32_t rank = -1;
-  bool broken = false;
+  bool broken = false;  // nothing can be sent, now or for good
   bool grant_listed = false;
   Rail *rail = nullptr;
   ibv_send_wr request = {};
@@ -39,7 +55,34 @@ struct alignas(64) Peer {
   std::uint64_t remote_chunks = 0, remote_grants = 0;
   std::uint32_t remote_chunks_key = 0, remote_grants_key = 0;
 
+  // Being made again (reconnect.cc).
+  link::Recovery recovery;
+  bool troubled = false;    // among the mesh's troubled ones
+  bool break_told = false;  // recovery knows of the last break
+  bool counts_due = false;  // the other end has not been told all grants since the last reconnect
+  std::uint16_t generation = 0;
+  std::uint32_t replay_next = 0;        // the next sequence to send again
+  std::uint64_t idle_polls = 0;         // of the rail, when draining began
+  std::uint64_t idle_polls_seen = 0;    // and when recovery was last asked, at
+  std::int64_t asked_ns = 0;            // this time
+  std::uint32_t received_at_break = 0;  // to see that something gets through
+  verbs::Endpoint remote{};             // of the newest offer
+  link::Grants remote_counts{};
+  // Probes (Mesh::probe).
+  bool probing = false;
+  std::uint32_t missed_probes = 0;
+  std::uint32_t completed_at_probe = 0, received_at_probe = 0;
+  std::int64_t probed_ns = 0;
+  int wc_status = -1;
+  std::string why;         // it broke first
+  std::string last_error;  // of the attempts since
+  std::uint32_t reconnects = 0, retransmitted = 0;
+
+  std::vector<Retained> retained_entries;
   std::optional<verbs::Qp> owned_qp;  // the owner of `qp`
+
+  // One send queue entry stays free, for what must not wait.
+  bool room_to_post() const { return !broken && posted - completed < send_depth - 1; }
 };
 
 }  // namespace tutti::mesh

@@ -20,6 +20,7 @@ class QpTable {
  public:
   void reserve(std::size_t qps);
   void insert(std::uint32_t qpn, Peer *peer);
+  void erase(std::uint32_t qpn);
   Peer *find(std::uint32_t qpn) const {
     for (std::size_t i = qpn & mask_;; i = (i + 1) & mask_) {
       if (entries_[i].qpn == qpn) return entries_[i].peer;
@@ -61,6 +62,7 @@ struct Rail {
   std::uint32_t inline_bytes = 0;
   std::uint32_t send_depth = 0;
   unsigned unacknowledged_events = 0;
+  std::uint64_t idle_polls = 0;  // that found nothing
 };
 
 }  // namespace tutti::mesh

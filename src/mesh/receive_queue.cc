@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mesh/receive_queue.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <map>
 
+#include "mesh/queue_pair.h"
+
 namespace tutti::mesh {
+
 Result<ReceiveQueue> ReceiveQueue::create(const MemorySource &source, std::uint32_t buffers,
                                           std::size_t payload_bytes) {
   ReceiveQueue queue;
@@ -18,7 +22,7 @@ Result<ReceiveQueue> ReceiveQueue::create(const MemorySource &source, std::uint3
   for (std::uint32_t i = 0; i < buffers; ++i) {
     queue.pieces_[i] = {reinterpret_cast<std::uint64_t>(queue.buffer(i)),
                         static_cast<std::uint32_t>(queue.stride_ - kCacheLine), queue.memory_.lkey()};
-    queue.requests_[i] = {i, nullptr, &queue.pieces_[i], 1};
+    queue.requests_[i] = {kReceiveId | i, nullptr, &queue.pieces_[i], 1};
     queue.chain(i);
   }
   if (const int error = queue.refill([](std::int32_t, link::Class) {}); error != 0)
@@ -32,8 +36,16 @@ std::string ReceiveQueue::describe() const {
     if (entry.state == State::held) ++holders[entry.peer];
   std::string text =
       fmt::format("{} receive buffers: {} posted, {} held, {} to be posted", entries_.size(), posted_, held_, spent_);
+  if (const std::uint32_t count = missing(); count != 0) text += fmt::format("; {} missing", count);
   for (const auto &[peer, count] : holders) text += fmt::format("; {} from rank {}", count, peer);
   return text;
+}
+
+std::uint32_t ReceiveQueue::missing() const {
+  const auto is_missing = [this](const Entry &entry) {
+    return entry.state == State::posted && next_order_ - entry.order > entries_.size();
+  };
+  return static_cast<std::uint32_t>(std::ranges::count_if(entries_, is_missing));
 }
 
 void ReceiveQueue::check() const {

@@ -27,10 +27,13 @@ class ReceiveQueue {
   ibv_srq *srq() const { return srq_.get(); }
   std::byte *buffer(std::uint32_t index) const { return memory_.data() + index * stride_; }
 
-  // A completion brought this buffer; from now on `peer` has it held by us for that class.
+  // A completion brought this buffer; from now on `peer` has it held by us for that class. Peer -1: it took no credit.
   void filled(std::uint32_t index, std::int32_t peer, link::Class message_class) {
     TUTTI_DCHECK(entries_[index].state == State::posted);
-    entries_[index] = {State::held, message_class, peer};
+    Entry &entry = entries_[index];
+    entry.state = State::held;
+    entry.message_class = message_class;
+    entry.peer = peer;
     --posted_;
     ++held_;
   }
@@ -42,6 +45,8 @@ class ReceiveQueue {
     chain(index);
   }
   std::size_t spent() const { return spent_; }
+  std::uint32_t posted() const { return posted_; }
+  std::uint32_t held() const { return held_; }
   // Posts all spent buffers in one list and calls granted(peer, class) for each. 0, or the errno of the post.
   template <class Granted>
   int refill(Granted &&granted) {
@@ -49,8 +54,9 @@ class ReceiveQueue {
     ibv_recv_wr *bad = nullptr;
     if (const int error = ibv_post_srq_recv(srq_.get(), first_spent_, &bad); error != 0) return error;
     for (const ibv_recv_wr *request = first_spent_; request != nullptr; request = request->next) {
-      Entry &entry = entries_[request->wr_id];
+      Entry &entry = entries_[static_cast<std::uint32_t>(request->wr_id)];
       entry.state = State::posted;
+      entry.order = next_order_++;
       if (entry.peer >= 0) granted(entry.peer, entry.message_class);
     }
     posted_ += spent_;
@@ -59,6 +65,10 @@ class ReceiveQueue {
   }
 
   std::size_t bytes() const { return memory_.bytes(); }
+  // Buffers that count as posted though the queue cannot have them any more: it hands them out in the order of posting,
+  // and since this one more were posted than there are, so that a later one has come back already. A message that is
+  // half received, or was when its queue pair was destroyed, has it.
+  std::uint32_t missing() const;
   // Which buffers are where, in numbers, and who holds them, for people. check() aborts where the sums are wrong.
   std::string describe() const;
   void check() const;
@@ -69,6 +79,7 @@ class ReceiveQueue {
     State state = State::spent;
     link::Class message_class = link::Class::collective;
     std::int32_t peer = -1;
+    std::uint32_t order = 0;  // of its last posting
   };
   void chain(std::uint32_t index) {
     ibv_recv_wr *request = &requests_[index];
@@ -86,7 +97,7 @@ class ReceiveQueue {
   std::vector<ibv_recv_wr> requests_;
   std::vector<ibv_sge> pieces_;
   ibv_recv_wr *first_spent_ = nullptr, *last_spent_ = nullptr;
-  std::uint32_t posted_ = 0, held_ = 0, spent_ = 0;
+  std::uint32_t posted_ = 0, held_ = 0, spent_ = 0, next_order_ = 0;
 };
 
 }  // namespace tutti::mesh

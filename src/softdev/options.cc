@@ -40,14 +40,19 @@ constexpr Number kNumbers[] = {
     {"max_inline", &Caps::max_inline, 0, 4096},
 };
 
+constexpr std::int64_t kMostNth = INT64_MAX / 2;  // distances go up to twice as far
+
 Result<> parse_fault(std::string_view part, std::string_view value, Options *options) {
   const std::vector<std::string_view> fields = split(value, ':');
   if (fields.size() > 3 || fields[0].empty())
-    return fail(Code::config, "TUTTI_SOFTDEV: '{}' is not fault=call[:nth[:value]]", part);
+    return fail(Code::config, "TUTTI_SOFTDEV: '{}' is not fault=call[:[~]nth[:value]]", part);
   Fault fault;
   fault.call = fields[0];
   if (fields.size() > 1) {
-    TUTTI_TRY(const std::int64_t nth, number(part, fields[1], 1, INT64_MAX));
+    std::string_view text = fields[1];
+    fault.again = text.starts_with('~');
+    if (fault.again) text.remove_prefix(1);
+    TUTTI_TRY(const std::int64_t nth, number(part, text, 1, kMostNth));
     fault.nth = static_cast<std::uint64_t>(nth);
   }
   if (fields.size() > 2) {
@@ -131,6 +136,9 @@ Result<> parse_part(std::string_view part, bool *next_port, Options *options) {
     return parse_port(part, name, value, &caps);
   } else if (name == "fault") {
     return parse_fault(part, value, options);
+  } else if (name == "seed") {
+    TUTTI_TRY(const std::int64_t seed, number(part, value, 0, INT64_MAX));
+    options->seed = static_cast<std::uint64_t>(seed);
   } else {
     return fail(Code::config, "TUTTI_SOFTDEV: '{}' is not known (see docs/SOFTDEV.md)", part);
   }

@@ -55,6 +55,7 @@ struct Fault {
   std::uint64_t nth = 1;
   int value = 0;  // errno of a failing call (default ENOMEM); of "delay" the microseconds (1000), of "drop" how often
                   // it is lost in a row (1)
+  bool again = false;  // and again and again, at random distances of nth on average
 };
 
 struct Options {
@@ -64,7 +65,7 @@ struct Options {
   // Stepped gear: no thread, no socket; peers are instances of this process; time is what the clock says; and each poll
   // sees the next message or not yet, as a generator with this seed decides.
   bool stepped = false;
-  std::uint64_t seed = 0;
+  std::uint64_t seed = 0;                          // in either gear also of the faults that come again
   std::int64_t (*clock_ns)(void *user) = nullptr;  // null: the steady clock
   void *clock_user = nullptr;
 };

@@ -157,7 +157,10 @@ World::World(Options options) : options_(std::move(options)), random_(options_.s
     devices_.push_back(std::move(device));
   }
   device_list_.push_back(nullptr);
-  for (const Fault &fault : options_.faults) counters_.push_back({&fault});
+  for (const Fault &fault : options_.faults) {
+    Counter &counter = counters_.emplace_back(Counter{&fault, fault.nth, options_.seed + counters_.size()});
+    if (fault.again) counter.at = distance(&counter);
+  }
   api_ = make_api(this);
 }
 
@@ -180,9 +183,16 @@ int World::count(const char *call) {
   std::lock_guard lock(faults_mutex_);
   int error = 0;
   for (Counter &counter : counters_)
-    if (counter.fault->call == call && ++counter.seen == counter.fault->nth)
+    if (counter.fault->call == call && ++counter.seen == counter.at) {
       error = counter.fault->value != 0 ? counter.fault->value : default_value(counter.fault->call);
+      if (counter.fault->again) counter.at += distance(&counter);
+    }
   return error;
+}
+
+// From 1 to 2 nth - 1, all alike.
+std::uint64_t World::distance(Counter *counter) {
+  return 1 + split_mix(&counter->state) % (2 * counter->fault->nth - 1);
 }
 
 int World::fault(const char *call) { return counters_.empty() ? 0 : count(call); }

@@ -41,8 +41,11 @@ class World final : public Instance {
  private:
   struct Counter {
     const Fault *fault;
+    std::uint64_t at;     // which call is the next to fail
+    std::uint64_t state;  // of the distances
     std::uint64_t seen = 0;
   };
+  static std::uint64_t distance(Counter *counter);
   int count(const char *call);
   Options options_;
   std::array<unsigned char, 32> key_{};

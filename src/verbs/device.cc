@@ -84,6 +84,20 @@ Result<> Device::refresh(const ProbeOptions &options) {
   return {};
 }
 
+Result<PortOffer> Device::look_again(const PortOffer &known) const {
+  ProbeOptions options = {.host = known.host, .gid_index = known.gid_index};
+  if (known.pkey != 0) options.pkey = known.pkey;
+  TUTTI_TRY(Port port, probe(known.port, options));
+  const bool moved = port.usable() && std::memcmp(port.offer.gid.raw, known.gid.raw, sizeof(known.gid.raw)) != 0;
+  if (moved || !port.usable()) {
+    options.gid_index = -1;
+    TUTTI_TRY(port, probe(known.port, options));
+  }
+  if (!port.usable()) return fail(Code::device, "{} cannot be used now: {}", offer_name(known), port.unusable);
+  port.offer.far = known.far;
+  return port.offer;
+}
+
 Result<Port> Device::probe(std::uint8_t number, const ProbeOptions &options) const {
   Port port;
   PortOffer &offer = port.offer;

@@ -56,6 +56,9 @@ class Device {
   const std::vector<Port> &ports() const { return ports_; }
   // Reads the ports again: their states and addresses change while a job runs.
   Result<> refresh(const ProbeOptions &options);
+  // What the port of an offer would be offered as now: the same while it has that address, else with another one of
+  // its own. An error where the port cannot be used.
+  Result<PortOffer> look_again(const PortOffer &known) const;
 
  private:
   Device() = default;

@@ -101,7 +101,7 @@ std::vector<tutti_error> until_broken(ThreadRanks &ranks, std::size_t count) {
 TEST(Worlds, case_07_APortThatGoesDownIsACleanError) {
   Start start;
   // Retries that end after 16 ms instead of half a minute.
-  start.everywhere = {{"TUTTI_QP_TIMEOUT", "11"}, {"TUTTI_QP_RETRY", "1"}};
+  start.everywhere = {{"TUTTI_QP_TIMEOUT", "11"}, {"TUTTI_QP_RETRY", "1"}, {"TUTTI_RECONNECT_TIMEOUT", "2"}};
   start.variables = [](int rank) { return rank == 1 ? device("fault=port_down:60") : Variables{}; };
   ThreadRanks ranks(3, start);
   ASSERT_TRUE(ranks.up()) << ranks.errors();
@@ -123,9 +123,18 @@ TEST(Worlds, LateAndLostMessagesChangeNoResult) {
   ranks.each([](int, tutti_comm *comm) { check_sizes(comm, {1, 64, 5000, 300'000, 1}); });
 }
 
-TEST(Worlds, AMessageThatIsAlwaysLostBreaksItsLink) {
+TEST(Worlds, AMessageThatIsAlwaysLostBreaksItsLinkWhichIsMadeAgain) {
   Start start;
   start.everywhere = {{"TUTTI_QP_TIMEOUT", "11"}, {"TUTTI_QP_RETRY", "2"}};
+  start.variables = [](int rank) { return rank == 1 ? device("fault=drop:50:3") : Variables{}; };
+  ThreadRanks ranks(3, start);
+  ASSERT_TRUE(ranks.up()) << ranks.errors();
+  ranks.each([](int, tutti_comm *comm) { check_sizes(comm, {1, 64, 5000, 300'000, 1, 64, 5000}); });
+}
+
+TEST(Worlds, WithoutReconnectingAMessageThatIsAlwaysLostIsAnError) {
+  Start start;
+  start.everywhere = {{"TUTTI_QP_TIMEOUT", "11"}, {"TUTTI_QP_RETRY", "2"}, {"TUTTI_RECONNECT_TIMEOUT", "0"}};
   start.variables = [](int rank) { return rank == 1 ? device("fault=drop:50:3") : Variables{}; };
   ThreadRanks ranks(3, start);
   ASSERT_TRUE(ranks.up()) << ranks.errors();
@@ -170,7 +179,7 @@ TEST(Worlds, case_14_ABrokenLinkIsOneLineWithTheFirstCause) {
   testing::internal::CaptureStderr();
   {
     Start start;
-    start.everywhere = {{"TUTTI_LOG", "info"}};
+    start.everywhere = {{"TUTTI_LOG", "info"}, {"TUTTI_RECONNECT_TIMEOUT", "0"}};
     start.variables = [](int rank) { return rank == 1 ? device("fault=qp_error:100") : Variables{}; };
     ThreadRanks ranks(2, start);
     ASSERT_TRUE(ranks.up()) << ranks.errors();

@@ -410,6 +410,7 @@ TEST(Errors, SystemWithoutDescriptors) {
 TEST(Errors, LinkErrorsNameTheRankAndReachEverybody) {
   // The queue pair of rank 1's 40th work request breaks, in the middle of the calls. Rank 2's links are well.
   Start start;
+  start.everywhere = {{"TUTTI_RECONNECT_TIMEOUT", "0"}};
   start.variables = [](int rank) {
     return rank == 1 ? Variables{{"TUTTI_SOFTDEV", "fault=qp_error:40"}} : Variables{};
   };

@@ -6,8 +6,6 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <atomic>
@@ -16,56 +14,14 @@
 #include <fstream>
 #include <functional>
 #include <map>
-#include <new>
 #include <thread>
 
 #include "control/address.h"
+#include "control_world.h"
 #include "net/socket.h"
 
 namespace tutti::control {
 namespace {
-
-constexpr std::int64_t kPatienceMs = 20'000;  // only a broken build waits for so long
-
-Options options_of(int rank, int ranks) {
-  return {.rank = rank, .ranks = ranks, .job_key = "a key of the tests", .local_address = "127.0.0.1"};
-}
-
-using World = std::vector<std::unique_ptr<Control>>;
-
-World listening(int ranks, const std::function<void(Options &)> &change = {}) {
-  World world;
-  for (int rank = 0; rank < ranks; ++rank) {
-    Options options = options_of(rank, ranks);
-    if (change) change(options);
-    auto control = Control::listen(options);
-    EXPECT_TRUE(control) << control.error().text;
-    world.push_back(std::move(*control));
-  }
-  return world;
-}
-
-std::vector<Address> addresses_of(const World &world) {
-  std::vector<Address> addresses;
-  for (const auto &control : world) addresses.push_back(control->address());
-  return addresses;
-}
-
-void connect_all(World &world) {
-  const std::vector<Address> addresses = addresses_of(world);
-  std::vector<std::jthread> threads;
-  for (auto &control : world)
-    threads.emplace_back([&] {
-      const auto connected = control->connect(addresses, Deadline::after_ms(kPatienceMs));
-      EXPECT_TRUE(connected) << connected.error().text;
-    });
-}
-
-World connected(int ranks, const std::function<void(Options &)> &change = {}) {
-  World world = listening(ranks, change);
-  connect_all(world);
-  return world;
-}
 
 // Sleeps on the event until as many deaths are known.
 void await_deaths(Control &control, std::size_t count) {
@@ -77,12 +33,6 @@ void await_deaths(Control &control, std::size_t count) {
   }
   ASSERT_EQ(control.deaths().size(), count);
   EXPECT_EQ(control.changes().load(), count);
-}
-
-void leave_all(World &world) {
-  std::vector<std::jthread> threads;
-  for (auto &control : world)
-    if (control) threads.emplace_back([&] { control->leave(Deadline::after_ms(kPatienceMs)); });
 }
 
 class ControlOf : public testing::TestWithParam<int> {};
@@ -285,58 +235,6 @@ TEST(Control, BadOptionsAreRefused) {
   options.interface.resize(10);
   refused(options, Code::config);
 }
-
-// Ranks as processes. The addresses are gathered in shared memory.
-class Processes {
- public:
-  struct Shared {
-    std::atomic<int> listening{0}, connected{0}, finished{0};
-    std::atomic<bool> go{false};
-    Address addresses[16];
-  };
-  using Body = std::function<int(Control &, Shared &)>;
-
-  Processes(int ranks, const Body &body, const std::function<void(Options &)> &change = {}) {
-    void *memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    shared_ = new (memory) Shared;
-    for (int rank = 0; rank < ranks; ++rank) {
-      const pid_t pid = fork();
-      if (pid == 0) _exit(run(rank, ranks, body, change));
-      pids_.push_back(pid);
-    }
-    while (shared_->connected.load() < ranks && shared_->finished.load() == 0) std::this_thread::yield();
-  }
-  ~Processes() { ::munmap(shared_, sizeof(Shared)); }
-
-  Shared &shared() { return *shared_; }
-  void signal(int rank, int number) { ::kill(pids_[static_cast<std::size_t>(rank)], number); }
-  int wait(int rank) {
-    int status = 0;
-    ::waitpid(pids_[static_cast<std::size_t>(rank)], &status, 0);
-    return status;
-  }
-
- private:
-  int run(int rank, int ranks, const Body &body, const std::function<void(Options &)> &change) {
-    Options options = options_of(rank, ranks);
-    if (change) change(options);
-    auto control = Control::listen(options);
-    if (!control) return 101;
-    shared_->addresses[rank] = (*control)->address();
-    ++shared_->listening;
-    while (shared_->listening.load() < ranks) std::this_thread::yield();
-    if (!(*control)->connect(std::span(shared_->addresses).first(static_cast<std::size_t>(ranks)),
-                             Deadline::after_ms(kPatienceMs))) {
-      ++shared_->finished;
-      return 102;
-    }
-    ++shared_->connected;
-    return body(**control, *shared_);
-  }
-
-  Shared *shared_;
-  std::vector<pid_t> pids_;
-};
 
 // 0 once exactly these deaths are known, in any order.
 int expect_in_child(Control &control, const std::vector<int> &expected) {

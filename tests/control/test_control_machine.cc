@@ -5,20 +5,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <deque>
 #include <map>
-#include <memory>
 #include <numeric>
 #include <random>
 
 #include "control/address.h"
-#include "control/machine.h"
 #include "control/neighbours.h"
+#include "machine_world.h"
 
 namespace tutti::control {
 namespace {
-
-constexpr std::int64_t kHeartbeat = 2 * kNanosecondsPerSecond, kTimeout = 30 * kNanosecondsPerSecond;
 
 TEST(Neighbours, EveryLinkHasTwoEndsAndOneOfThemConnects) {
   for (int ranks = 1; ranks <= 70; ++ranks) {
@@ -40,136 +36,6 @@ TEST(Neighbours, TheirNumberGrowsWithTheLogarithm) {
   for (int exponent = 1; exponent <= 12; ++exponent)
     EXPECT_LE(neighbours(0, 1 << exponent).size(), 2u * static_cast<unsigned>(exponent));
 }
-
-// A world of machines. Deliveries keep each direction's order; which link goes next is drawn from the seed.
-class World {
- public:
-  World(int ranks, unsigned seed) : random_(seed) {
-    for (int rank = 0; rank < ranks; ++rank)
-      machines_.push_back(std::make_unique<Machine>(
-          Machine::Setup{.rank = rank, .ranks = ranks, .heartbeat_ns = kHeartbeat, .peer_timeout_ns = kTimeout}, now_));
-    deaths_.resize(machines_.size());
-    stopped_.resize(machines_.size());
-    for (int rank = 0; rank < ranks; ++rank) perform(rank);
-  }
-
-  Machine &machine(int rank) { return *machines_[static_cast<std::size_t>(rank)]; }
-  bool alive(int rank) const { return machines_[static_cast<std::size_t>(rank)] != nullptr; }
-  const std::map<int, std::string> &deaths(int rank) const { return deaths_[static_cast<std::size_t>(rank)]; }
-
-  // What is under way is delivered, what the dead had sent included.
-  void settle() {
-    while (!pipes_.empty()) {
-      auto pipe = pipes_.begin();
-      std::advance(pipe, std::uniform_int_distribution<std::size_t>(0, pipes_.size() - 1)(random_));
-      deliver_one(pipe->first);
-    }
-  }
-  void some_deliveries(int count) {
-    for (; count > 0 && !pipes_.empty(); --count) {
-      auto pipe = pipes_.begin();
-      std::advance(pipe, std::uniform_int_distribution<std::size_t>(0, pipes_.size() - 1)(random_));
-      deliver_one(pipe->first);
-    }
-  }
-
-  void kill(int rank) {
-    machines_[static_cast<std::size_t>(rank)].reset();
-    for (auto &[number, link] : links_)
-      if (link.ends[0] == rank || link.ends[1] == rank) end(number, link.ends[0] == rank ? 1 : 0);
-  }
-  void stop(int rank, bool stopped) { stopped_[static_cast<std::size_t>(rank)] = stopped; }
-  void pass(std::int64_t duration) {
-    for (std::int64_t past = 0; past < duration; past += kHeartbeat) {
-      now_ += kHeartbeat;
-      settle();
-      for (int rank = 0; rank < size(); ++rank)
-        if (alive(rank) && !stopped_[static_cast<std::size_t>(rank)]) {
-          machine(rank).tick(now_);
-          perform(rank);
-        }
-    }
-    settle();
-  }
-  void perform(int rank) {
-    if (!alive(rank)) return;
-    std::vector<Action> actions = machine(rank).take_actions();
-    for (const Action &action : actions) {
-      if (const auto *send = std::get_if<Send>(&action)) push(rank, send->link, *decode(encode(send->message)));
-      if (const auto *close = std::get_if<Close>(&action)) drop(rank, close->link);
-      if (const auto *dial = std::get_if<Dial>(&action)) connect(rank, dial->rank);
-      if (const auto *report = std::get_if<Report>(&action)) {
-        EXPECT_TRUE(deaths_[static_cast<std::size_t>(rank)].emplace(report->death.rank, report->death.reason).second)
-            << "reported twice";
-      }
-    }
-    if (!actions.empty()) perform(rank);
-  }
-  int size() const { return static_cast<int>(machines_.size()); }
-
- private:
-  struct Link {
-    int ends[2];
-    bool open[2] = {true, true};
-  };
-  struct Item {
-    bool ended = false;
-    Message message;
-  };
-  using PipeName = std::pair<int, int>;  // link, receiving end
-
-  void connect(int rank, int peer) {
-    if (!alive(peer)) return machine(rank).unreachable(peer, "refused"), perform(rank);
-    const int number = next_link_++;
-    links_[number] = {{rank, peer}};
-    machine(rank).opened(number, peer, now_);
-    machine(peer).opened(number, rank, now_);
-    perform(peer);
-  }
-  void push(int rank, int number, const Message &message) {
-    const auto found = links_.find(number);
-    if (found == links_.end()) return;
-    const int to = found->second.ends[0] == rank ? 1 : 0;
-    if (found->second.open[to]) pipes_[{number, to}].push_back({.message = message});
-  }
-  void drop(int rank, int number) {
-    const auto found = links_.find(number);
-    if (found == links_.end()) return;
-    const int mine = found->second.ends[0] == rank ? 0 : 1;
-    found->second.open[mine] = false;
-    pipes_.erase({number, mine});
-    end(number, 1 - mine);
-  }
-  void end(int number, int end) {
-    Link &link = links_[number];
-    if (!alive(link.ends[end])) pipes_.erase({number, end});
-    else if (link.open[end]) pipes_[{number, end}].push_back({.ended = true});
-  }
-  void deliver_one(PipeName name) {
-    auto &pipe = pipes_[name];
-    const Item item = pipe.front();
-    pipe.pop_front();
-    if (pipe.empty()) pipes_.erase(name);
-    const int rank = links_[name.first].ends[name.second];
-    if (!alive(rank) || !links_[name.first].open[name.second]) return;
-    if (item.ended) {
-      links_[name.first].open[name.second] = false;
-      machine(rank).closed(name.first, "connection closed");
-    } else {
-      machine(rank).received(name.first, item.message, now_);
-    }
-    perform(rank);
-  }
-
-  std::mt19937 random_;
-  std::int64_t now_ = 1'000'000;
-  std::vector<std::unique_ptr<Machine>> machines_;
-  std::vector<std::map<int, std::string>> deaths_;
-  std::vector<bool> stopped_;
-  std::map<int, Link> links_;
-  std::map<PipeName, std::deque<Item>> pipes_;
-  int next_link_ = 0;
-};
 
 TEST(ControlMachine, AllAreLinkedAndIdleWorldsStayQuiet) {
   for (const int ranks : {1, 2, 3, 5, 16, 33}) {
@@ -278,7 +144,8 @@ TEST(ControlMachine, ANeighbourThatCannotBeReachedWhileRanksComeUpIsADeath) {
 }
 
 TEST(ControlMessages, OnlyHeartbeatsAreShorterThanWhatWakes) {
-  for (const Kind kind : {Kind::intro, Kind::accept, Kind::goodbye, Kind::goodbye_ack, Kind::death})
+  for (const Kind kind :
+       {Kind::intro, Kind::accept, Kind::goodbye, Kind::goodbye_ack, Kind::death, Kind::letter, Kind::deferred})
     EXPECT_GE(encode({.kind = kind}).size() + net::kFrameHeaderBytes, kWakeBytes);
   // Those of many heartbeats together do not wake either.
   EXPECT_LT(5 * (encode({.kind = Kind::heartbeat}).size() + net::kFrameHeaderBytes), kWakeBytes);
@@ -288,12 +155,35 @@ TEST(ControlMessages, OnlyHeartbeatsAreShorterThanWhatWakes) {
 TEST(ControlMessages, RandomBytesAreReadOrRefusedNeverTrusted) {
   std::mt19937 random(7);
   for (int round = 0; round < 100'000; ++round) {
-    net::Bytes bytes(std::uniform_int_distribution<std::size_t>(0, 80)(random));
+    net::Bytes bytes(std::uniform_int_distribution<std::size_t>(0, round % 4 ? 80 : kFrameLimit)(random));
     for (std::byte &b : bytes) b = static_cast<std::byte>(random() % (round % 2 ? 8 : 256));
     if (const auto message = decode(bytes)) {
       EXPECT_LE(message->reason.size(), bytes.size());
+      EXPECT_LE(message->body.size(), std::min(bytes.size(), kLetterBytes));
+      EXPECT_EQ(message->kind == Kind::letter, !message->body.empty());
     }
   }
+}
+
+TEST(ControlMessages, LettersOfEverySizeComeBackAndNoOthersAreRead) {
+  const auto encoded = [](std::size_t size) {
+    Message message{.kind = Kind::letter, .from = 3, .to = 5, .body = net::Bytes(size)};
+    for (std::size_t i = 0; i < size; ++i) message.body[i] = static_cast<std::byte>(i * 7 + 1);
+    return encode(message);
+  };
+  for (std::size_t size = 1; size <= kLetterBytes; ++size) {
+    const net::Bytes bytes = encoded(size);
+    const auto message = decode(bytes);
+    ASSERT_TRUE(message) << size;
+    EXPECT_EQ(message->from, 3);
+    EXPECT_EQ(message->to, 5);
+    ASSERT_EQ(message->body.size(), size);
+    EXPECT_EQ(message->body.back(), static_cast<std::byte>((size - 1) * 7 + 1));
+    EXPECT_LE(bytes.size(), kFrameLimit);
+    EXPECT_FALSE(decode(std::span(bytes).first(12 + size)));  // cut short by its last byte
+  }
+  EXPECT_FALSE(decode(encoded(0)));  // would mean that the other end has deferred
+  EXPECT_FALSE(decode(encoded(kLetterBytes + 1)));
 }
 
 TEST(ControlAddress, ComesBackAsItWas) {

@@ -101,6 +101,23 @@ ModelShape draw_call(Random &random, const Config &config, int ranks) {
   return call;
 }
 
+// Queue pairs that break at any work request, and messages that are lost once or more often than their sender tries.
+std::vector<std::vector<softdev::Fault>> draw_faults(Random &random, int ranks) {
+  std::vector<std::vector<softdev::Fault>> all(static_cast<std::size_t>(ranks));
+  const std::uint64_t reach = 1ull << random.between(2, 9);
+  for (std::vector<softdev::Fault> &faults : all)
+    for (std::uint64_t left = random.below(4); left > 0; --left) {
+      softdev::Fault fault = {.call = "qp_error", .nth = 1 + random.below(reach)};
+      if (random.one_in(3))
+        fault = {.call = "drop", .nth = 1 + random.below(reach), .value = static_cast<int>(random.between(1, 9))};
+      if (random.one_in(8))
+        fault = {.call = random.one_in(2) ? "create_qp" : "modify_qp",
+                 .nth = static_cast<std::uint64_t>(ranks - 1) * 4 + random.below(8)};
+      faults.push_back(fault);
+    }
+  return all;
+}
+
 // Beside the calls, with dice of their own.
 void draw_persistent(Random &random, Scenario &scenario) {
   const std::uint64_t calls = scenario.ranks <= 8 ? 2 + random.below(3) : 1;
@@ -143,6 +160,10 @@ Scenario draw_scenario(std::uint64_t seed) {
     scenario.speed.push_back(random.one_of({1u, 8u, 8u, 8u, 64u}));
   }
   scenario.away = random.one_in(2);
+  if (random.one_in(2)) {
+    scenario.faults = draw_faults(random, scenario.ranks);
+    scenario.config.qp_timeout = random.between(1, 8);  // 8 us to 1 ms an attempt
+  }
   scenario.depth = random.one_in(2) ? 1 : 2 + random.below(6);
   const std::uint64_t communicators = random.one_in(4) ? 2 : 1;
   for (std::uint64_t c = 0; c < communicators; ++c) {
@@ -170,6 +191,9 @@ std::string Scenario::text() const {
       seed, ranks, config.algo, config.eager_bytes, config.chunk_bytes, config.early_bytes, config.credits,
       away ? "away between calls" : "polling between calls", depth, caps[0].max_inline, caps[0].max_qp_wr,
       caps[0].max_srq_wr, caps[0].max_cqe, caps[0].ports[0].mtu);
+  for (std::size_t rank = 0; rank < faults.size(); ++rank)
+    for (const softdev::Fault &fault : faults[rank])
+      all += fmt::format("\n  rank {}: {} at {} ({})", rank, fault.call, fault.nth, fault.value);
   for (std::size_t c = 0; c < calls.size(); ++c)
     for (const ModelShape &call : calls[c])
       all += fmt::format("\n  communicator {}: {}{}", c,

@@ -49,6 +49,8 @@ struct Scenario {
   std::size_t depth = 1;         // calls of a communicator that a rank may have under way
   // A rank outside a call computes: it does not poll until its next call begins (after its last: until all are done).
   bool away = false;
+  // By rank: what breaks. Empty: nothing does.
+  std::vector<std::vector<softdev::Fault>> faults;
   std::vector<std::uint32_t> speed;  // by rank: how often it has its turn
 
   std::string text() const;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -16,6 +18,10 @@ using collectives::Collective;
 // Turns in which nothing happens at all before a run counts as hung. A poll sees a waiting message with probability
 // 3/4, and the device looks after its sends at every 16th poll: each rank gets its turn thousands of times.
 constexpr std::uint64_t kIdleTurnsPerRank = 4000;
+// In turns of all ranks of 10 us each: many times what all attempts to send and to reconnect take.
+constexpr int kSettleRounds = 3'000'000;
+// How long letters lie before control says that they have not been looked at (control/letters.h).
+constexpr std::int64_t kDeferNs = 500'000'000;
 
 std::int64_t small_value(int rank, std::uint32_t call, std::size_t i) {
   Random random(i * 0x10001 + static_cast<std::uint64_t>(rank) * 7919 + call * 104729ull);
@@ -118,6 +124,8 @@ class Simulation {
     TUTTI_TRY(ranks_, bring_up(scenario_.ranks, [&](int rank) {
                 RankSetup setup{scenario_.config, {}};
                 setup.device.devices = {scenario_.caps[static_cast<std::size_t>(rank)]};
+                if (!scenario_.faults.empty()) setup.device.faults = scenario_.faults[static_cast<std::size_t>(rank)];
+                setup.recovers = true;
                 setup.device.stepped = true;
                 setup.device.seed = scenario_.seed * 1000 + static_cast<std::uint64_t>(rank);
                 setup.device.clock_ns = [](void *user) { return *static_cast<std::int64_t *>(user); };
@@ -173,7 +181,7 @@ class Simulation {
     for (std::size_t lane = 0; lane < actor.lanes.size(); ++lane)
       if (random_.one_in(3)) happened |= begin_lane(actor, lane);
     if (const std::string flaw = actor.messenger->turn(random_, happened); !flaw.empty()) problem(flaw);
-    if (!scenario_.away || actor.waits()) {
+    if (!scenario_.away || actor.waits() || (actor.over() && !scenario_.faults.empty())) {
       for (std::uint64_t polls = 1 + random_.below(4); polls > 0; --polls) happened |= poll(actor);
     }
     // In any order: a caller may wait for whichever it likes.
@@ -185,12 +193,56 @@ class Simulation {
       track.running.erase(done);
       happened = true;
     }
+    happened |= carry_letters(actor);
     for (std::size_t lane = 0; lane < actor.lanes.size(); ++lane) happened |= end_lane(actor, lane);
     if (const std::string flaw = actor.messenger->check(happened); !flaw.empty()) problem(flaw);
     idle_ = happened ? 0 : idle_ + 1;
+    // Nothing moves: who waits for a timer gets there sooner.
+    if (idle_ > 20 * total_speed_) now_ns_ += static_cast<std::int64_t>(random_.below(200'000));
     // By shares of turns, so that a slow rank has as many.
     if (idle_ > kIdleTurnsPerRank * total_speed_) problem("hang: " + where_it_hangs());
   }
+
+  // Letters to one rank, as control would bring them: in order, but late, and now and then lost.
+  struct Letters {
+    struct Letter {
+      int from;
+      std::int64_t at_ns, deferred_at_ns;
+      std::vector<std::byte> body;
+    };
+    std::deque<Letter> queue;
+  };
+
+  bool carry_letters(Actor &actor) {
+    mesh::Mesh &mesh = actor.rank->engine().mesh();
+    Letters &box = letters_[static_cast<std::size_t>(actor.rank->rank())];
+    bool happened = false;
+    if (!in_library(actor)) {
+      // The process lives: control says so for it.
+      for (Letters::Letter &letter : box.queue)
+        if (!letter.body.empty() && now_ns_ >= letter.deferred_at_ns) {
+          letter.deferred_at_ns = now_ns_ + kDeferNs;
+          letters_[static_cast<std::size_t>(letter.from)].queue.push_back({actor.rank->rank(), now_ns_, INT64_MAX, {}});
+        }
+      return false;
+    }
+    while (!box.queue.empty() && box.queue.front().at_ns <= now_ns_) {
+      mesh.hear(box.queue.front().from, box.queue.front().body, now_ns_);
+      box.queue.pop_front();
+      happened = true;
+    }
+    if (mesh.troubled()) mesh.recover(now_ns_);
+    for (mesh::Letter &letter : mesh.take_letters()) {
+      happened = true;
+      if (random_.one_in(10)) continue;
+      const std::int64_t at = now_ns_ + static_cast<std::int64_t>(random_.below(300'000));
+      letters_[static_cast<std::size_t>(letter.to)].queue.push_back(
+          {actor.rank->rank(), at, at + kDeferNs, std::move(letter.body)});
+    }
+    return happened;
+  }
+  // Inside of a call, or, when there is nothing more to do, in finalize.
+  bool in_library(const Actor &actor) const { return !scenario_.away || actor.waits() || actor.over(); }
 
   bool poll(Actor &actor) {
     mesh::Mesh &mesh = actor.rank->engine().mesh();
@@ -293,10 +345,15 @@ class Simulation {
   // After the last call all ranks poll until nothing moves any more, as they would in finalize.
   void settle() {
     int quiet = 0;
-    while (quiet < 200 && outcome_.problem.empty()) {
+    for (int rounds = 0; quiet < 200 && outcome_.problem.empty(); ++rounds) {
       bool happened = false;
-      for (Actor &actor : actors_) happened |= poll(actor);
+      for (Actor &actor : actors_)
+        happened |= poll(actor) | carry_letters(actor) | !actor.rank->engine().mesh().flush() |
+                    actor.rank->engine().mesh().troubled() |
+                    !letters_[static_cast<std::size_t>(actor.rank->rank())].queue.empty();
       quiet = happened ? 0 : quiet + 1;
+      now_ns_ += 10'000;
+      if (rounds > kSettleRounds) problem("what was sent is not delivered: " + where_it_hangs());
     }
   }
 
@@ -312,6 +369,7 @@ class Simulation {
       mesh.check();
       for (const mesh::LinkView &view : mesh.view_links()) {
         views[a][static_cast<std::size_t>(view.peer)] = {view.sent, view.received};
+        outcome_.reconnects += view.reconnects;
         const std::string link = fmt::format("rank {} to rank {}", a, view.peer);
         if (view.held != 0) problem(fmt::format("{}: {} arrivals are still held", link, view.held));
         for (int c = 0; c < link::kClasses; ++c)
@@ -321,6 +379,7 @@ class Simulation {
         if (view.chunk_credits > view.limits.chunks || view.chunk_credits < view.limits.chunks / 2)
           problem(fmt::format("{}: {} of {} chunks are home", link, view.chunk_credits, view.limits.chunks));
       }
+      outcome_.retransmitted += mesh.statistics().retransmitted;
       if (const Result<> parted = actors_[a].rank->communicator().check_lanes(); !parted) problem(parted.error().text);
       const std::string memory = mesh.describe_memory();
       if (memory.find(" 0 held, 0 to be posted") == std::string::npos)
@@ -339,6 +398,7 @@ class Simulation {
   std::int64_t now_ns_ = 1;
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::vector<Actor> actors_;
+  std::map<std::size_t, Letters> letters_;
   std::uint64_t total_speed_ = 0;
   std::uint64_t idle_ = 0;
 };

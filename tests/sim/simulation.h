@@ -15,6 +15,7 @@ struct Outcome {
   std::string problem;      // empty: every result was right and every count adds up
   std::uint64_t trace = 0;  // hash of everything that happened, in order
   std::uint64_t steps = 0;
+  std::uint64_t reconnects = 0, retransmitted = 0;  // ends of links, messages
 };
 
 Outcome simulate(const Scenario &scenario);

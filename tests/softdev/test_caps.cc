@@ -169,10 +169,16 @@ TEST(OptionsText, SetsCapsAndFaultsAndNamesWhatItDoesNotUnderstand) {
   EXPECT_EQ(options->faults[0].call, "reg_mr");
   EXPECT_EQ(options->faults[0].nth, 100u);
   EXPECT_EQ(options->faults[0].value, 12);
+  EXPECT_FALSE(options->faults[0].again);
+  const Result<Options> repeated = parse_options("fault=qp_error:~700,seed=9");
+  ASSERT_TRUE(repeated) << repeated.error().text;
+  EXPECT_EQ(repeated->faults[0].nth, 700u);
+  EXPECT_TRUE(repeated->faults[0].again);
+  EXPECT_EQ(repeated->seed, 9u);
   EXPECT_EQ(parse_options("")->devices.size(), 1u);
-  for (const char *bad :
-       {"max_qp", "max_qp=", "max_qp=-1", "max_qp=x", "colour=red", "mtu=1000", "srq=2", "fault=", "fault=a:0",
-        "fault=a:1:2:3", "fault=reg_mr:1:5000", "subnet=a-name-of-16-char", "port=2", "device="}) {
+  for (const char *bad : {"max_qp", "max_qp=", "max_qp=-1", "max_qp=x", "colour=red", "mtu=1000", "srq=2",
+                          "fault=", "fault=a:0", "fault=a:1:2:3", "fault=reg_mr:1:5000", "fault=a:~", "fault=a:~0",
+                          "seed=-1", "subnet=a-name-of-16-char", "port=2", "device="}) {
     const Result<Options> refused = parse_options(bad);
     ASSERT_FALSE(refused) << bad;
     EXPECT_EQ(refused.error().code, Code::config);
@@ -183,6 +189,26 @@ TEST(OptionsText, SetsCapsAndFaultsAndNamesWhatItDoesNotUnderstand) {
 TEST(Trust, LeaveToBeReadIsGivenOnlyWhereYamaAsksForIt) {
   EXPECT_TRUE(yama_asks_for_leave("1"));
   for (const char *scope : {"", "0", "2", "3"}) EXPECT_FALSE(yama_asks_for_leave(scope)) << scope;
+}
+
+TEST(Faults, OneThatComesAgainComesSoOftenAndWhereItsSeedSays) {
+  const auto failures = [](std::uint64_t seed) {
+    const auto instance = Instance::create({.faults = {{"get_device_list", 5, 0, true}}, .seed = seed});
+    const verbs::Api &v = instance->api();
+    std::vector<int> at;
+    for (int call = 0; call < 5000; ++call) {
+      int count = 0;
+      ibv_device **list = v.get_device_list(v.implementation, &count);
+      if (list == nullptr) at.push_back(call);
+      else v.free_device_list(v.implementation, list);
+    }
+    return at;
+  };
+  const std::vector<int> first = failures(1);
+  EXPECT_GT(first.size(), 900u);  // 1000, with a deviation of 16
+  EXPECT_LT(first.size(), 1100u);
+  EXPECT_EQ(first, failures(1));
+  EXPECT_NE(first, failures(2));
 }
 
 TEST(Faults, TheNthCallFailsAndOnlyThat) {

@@ -25,6 +25,7 @@ struct RankSetup {
   const topology::Topology *topology = nullptr;
   int numa_node = -1;                    // where the rank runs, for memory of the software device
   std::vector<std::int32_t> hosts = {};  // of each rank, as far as algorithms are concerned
+  bool recovers = false;                 // whether broken links are made again: somebody carries the letters
   std::uint32_t first_call = 0;          // the number of the first call, the same on all ranks
 };
 
@@ -48,6 +49,7 @@ class Rank {
   }
   Result<std::vector<std::byte>> announce(const std::vector<std::vector<verbs::PortOffer>> &offers) {
     mesh::BringupOptions options = mesh::bringup_options(setup_.config);
+    if (!setup_.recovers) options.reconnect = {};
     options.rank = rank_;
     options.ranks = ranks_;
     options.devices = pointers();

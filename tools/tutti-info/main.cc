@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// tutti-info: what Tutti sees on this machine and how it is configured, without starting a job.
+// tutti-info: what Tutti sees on this machine and how it is configured, without starting a job; or how a rank of a
+// running job is.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "tutti-info/job.h"
 #include "tutti-info/text.h"
 
 int main(int argc, char **argv) {
@@ -15,6 +17,12 @@ int main(int argc, char **argv) {
   app.add_flag("--json", json, "As one JSON object: version, devices, topology, config");
   app.add_flag("--markdown", markdown, "The configuration variables as Markdown: the content of docs/CONFIG.md")
       ->excludes("--json");
+  int job = 0;
+  app.add_option("--job", job, "A running rank instead, by its process: connections, credits, receive queues")
+      ->type_name("PID")
+      ->check(CLI::PositiveNumber)
+      ->excludes("--json")
+      ->excludes("--markdown");
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp &) {
@@ -23,6 +31,13 @@ int main(int argc, char **argv) {
   } catch (const CLI::ParseError &error) {
     fmt::print(stderr, "tutti-info: {}; see tutti-info --help\n", error.what());
     return 2;
+  }
+  if (job != 0) {
+    std::string text;
+    const bool shown = job_text(job, &text);
+    if (shown) std::fputs(text.c_str(), stdout);
+    else fmt::print(stderr, "tutti-info: {}\n", text);
+    return shown ? 0 : 1;
   }
   const Json config = describe("config");
   if (markdown) {

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What ranks tell of themselves: at the end (TUTTI_STATS), when a call times out (the flight recorder), and to who asks
+// for it from outside (tutti-info --job).
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "expect.h"
+#include "support/shell.h"
+
+namespace tutti::test {
+namespace {
+
+using Json = nlohmann::json;
+
+std::size_t count_of(const std::string &text, const std::string &part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+Json operations(tutti_comm *comm) {
+  std::size_t bytes = 1 << 16;
+  std::string text(bytes, '\0');
+  EXPECT_OK(tutti_query(comm, "operations", text.data(), &bytes));
+  return Json::parse(text.c_str());
+}
+
+// What three ranks say on stderr from start to end; connections of rank 1 break under them, if so wanted.
+std::string told(const Variables &everywhere, bool breaks) {
+  testing::internal::CaptureStderr();
+  Start start;
+  start.everywhere = everywhere;
+  start.variables = [&](int rank) {
+    return rank == 1 && breaks ? Variables{{"TUTTI_SOFTDEV", "fault=qp_error:~10"}} : Variables{};
+  };
+  {
+    ThreadRanks ranks(3, start);
+    EXPECT_TRUE(ranks.up()) << ranks.errors();
+    ranks.each([](int, tutti_comm *comm) {
+      for (int call = 0; call < 30; ++call) EXPECT_OK(sum(comm, 3000));
+    });
+    ranks.each([&](int rank, tutti_comm *) { EXPECT_OK(tutti_comm_free(&ranks[rank].comm)); });
+  }
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(Statistics, AreToldAtTheEndIfAskedFor) {
+  EXPECT_EQ(told({}, false), "");
+  const std::string text = told({{"TUTTI_STATS", "1"}}, false);
+  EXPECT_EQ(text.rfind("tutti[0]: ", 0), 0u) << "rank 0 comes first: " << text;
+  EXPECT_EQ(std::ranges::count(text, '\n'), 3) << "one line a rank: " << text;
+  for (const char *part : {"tutti[1]: ", "tutti[2]: ", " s among 3 ranks: sent ", "KiB", "0 reconnects, 0 sent again"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is not in:\n" << text;
+}
+
+TEST(Statistics, HaveARowForEachPeerWithWhomSomethingHappened) {
+  const std::string text = told({{"TUTTI_STATS", "1"}}, true);
+  EXPECT_EQ(count_of(text, "sent again\n"), 6u) << "a line, and a table's head, of each rank:\n" << text;
+  EXPECT_EQ(count_of(text, "  up  ") + count_of(text, "  reconnecting  "), 4u)
+      << "two peers of rank 1, and rank 1 on two others:\n"
+      << text;
+  EXPECT_EQ(count_of(text, "; 0 reconnects"), 0u) << text;
+}
+
+TEST(Operations, TheLastOnesAreKept) {
+  with_ranks(2, [](int rank, tutti_comm *comm) {
+    EXPECT_EQ(operations(comm).size(), 0u);
+    EXPECT_OK(sum(comm, 10));
+    tutti_comm *other = nullptr;
+    EXPECT_OK(tutti_comm_dup(comm, &other));
+    EXPECT_OK(sum(other, 20));
+    Json all = operations(comm);
+    EXPECT_EQ(all[0], "allreduce of 20 x int32, sum (call 1) on communicator 1, done");
+    EXPECT_EQ(all[all.size() - 1], "allreduce of 10 x int32, sum (call 1), done");
+    tutti_request *request = nullptr;
+    std::int32_t value = 0;
+    EXPECT_OK(tutti_irecv(&value, 1, TUTTI_INT32, TUTTI_ANY_SOURCE, TUTTI_ANY_TAG, comm, &request));
+    EXPECT_OK(tutti_send(&rank, 1, TUTTI_INT32, 1 - rank, 7, comm));
+    all = operations(comm);
+    EXPECT_EQ(all[0], "send of 4 bytes with tag 7 to rank " + std::to_string(1 - rank));
+    EXPECT_EQ(all[1], "receive of up to 4 bytes with any tag from any rank");
+    EXPECT_OK(tutti_wait(&request, nullptr));
+    for (int call = 0; call < 200; ++call) EXPECT_OK(sum(comm, 10));
+    all = operations(comm);
+    EXPECT_EQ(all.size(), 64u);
+    EXPECT_OK(tutti_comm_free(&other));
+  });
+}
+
+// What three ranks say when ranks 0 and 1 wait in an allreduce, and rank 2 does something else.
+std::string told_in_the_end(const std::function<tutti_result(tutti_comm *)> &third) {
+  testing::internal::CaptureStderr();
+  with_ranks(3,
+             [&](int rank, tutti_comm *comm) {
+               std::int32_t value = 1;
+               EXPECT_OK(tutti_broadcast(&value, 1, TUTTI_INT32, 0, comm));
+               EXPECT_EQ(rank == 2 ? third(comm) : sum(comm, 100), TUTTI_ERROR_TIMEOUT) << last_error().text;
+               EXPECT_NE(sum(comm, 1), TUTTI_SUCCESS);  // and says nothing more
+             },
+             {{"TUTTI_TIMEOUT", "1"}});
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(count_of(text, "flight record of rank "), 3u) << text;
+  for (const char *rank : {"0", "1"})
+    EXPECT_NE(text.find(std::string("flight record of rank ") + rank +
+                        ", 2 operations: allreduce of 100 x int32, sum (call 2), "),
+              std::string::npos)
+        << text;
+  EXPECT_GE(
+      count_of(text,
+               " steps to do, 1.0 s without news; before it: broadcast of 1 x int32 from root 0 (call 1), done\n"),
+      1u)
+      << text;
+  return text;
+}
+
+TEST(Operations, ARankInAnotherCallIsSeenWhenOneTimesOut) {
+  const std::string text = told_in_the_end([](tutti_comm *comm) {
+    std::int32_t value = 0;
+    return tutti_recv(&value, 1, TUTTI_INT32, 0, 9, comm, nullptr);
+  });
+  EXPECT_NE(text.find("flight record of rank 2, 2 operations: receive of up to 4 bytes with tag 9 from rank 0, "),
+            std::string::npos)
+      << text;
+}
+
+TEST(Operations, ARankThatComesLateIsSeenWhenOneTimesOut) {
+  const std::string text = told_in_the_end([](tutti_comm *comm) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1700));
+    // What the others have sent for the first call is there.
+    tutti_result result = TUTTI_SUCCESS;
+    for (int call = 0; call < 3 && result == TUTTI_SUCCESS; ++call) result = sum(comm, 100);
+    return result;
+  });
+  const std::size_t line = text.find("flight record of rank 2, ");
+  ASSERT_NE(line, std::string::npos) << text;
+  EXPECT_NE(text.substr(line, text.find('\n', line) - line).find("begun just now"), std::string::npos) << text;
+}
+
+std::string info(pid_t pid, int *status) {
+  const Outcome outcome = shell(std::string(TUTTI_INFO) + " --job " + std::to_string(pid));
+  *status = outcome.status;
+  return outcome.output;
+}
+
+TEST(LiveView, ShowsTheRanksOfARunningProcess) {
+  int status = -1;
+  with_ranks(2, [](int rank, tutti_comm *comm) {
+    // Each waits for the other once: who waits looks around.
+    for (const int late : {0, 1, 0, 1}) {
+      if (rank == late) std::this_thread::sleep_for(std::chrono::milliseconds(150));  // a picture lasts for 100
+      EXPECT_OK(sum(comm, 100));
+    }
+    if (rank != 0) return;
+    int shown = -1;
+    const std::string text = info(::getpid(), &shown);
+    EXPECT_EQ(shown, 0) << text;
+    for (const char *part : {"Rank 0 of 2, process ", "Rank 1 of 2, process ", "shared receive queues: ", "  up  "})
+      EXPECT_NE(text.find(part), std::string::npos) << part << " is not in:\n" << text;
+    EXPECT_EQ(text.find("never"), std::string::npos) << text;
+  });
+  const std::string text = info(::getpid(), &status);
+  EXPECT_EQ(status, 1) << "nothing is left of it: " << text;
+  EXPECT_NE(text.find("shows no rank of Tutti"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace tutti::test

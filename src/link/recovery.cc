@@ -94,7 +94,7 @@ void Recovery::ready(std::uint16_t epoch) {
 }
 
 void Recovery::deferred(std::int64_t now) {
-  if (since_ns_ != 0) since_ns_ = now;
+  if (since_ns_ != 0) since_ns_ = now + timing_.deferral_ns;
 }
 
 void Recovery::got_through() {

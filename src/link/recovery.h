@@ -24,7 +24,9 @@ namespace tutti::link {
 
 struct RecoveryTiming {
   std::int64_t give_up_ns = 0;  // after so long without success; 0: at once
-  std::uint64_t seed = 1;       // of the jitter
+  // How long a deferral holds: it comes again with control's heartbeats.
+  std::int64_t deferral_ns = 0;
+  std::uint64_t seed = 1;  // of the jitter
 };
 
 class Recovery {

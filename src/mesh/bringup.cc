@@ -180,6 +180,7 @@ void Bringup::place_peer(Peer &peer, std::uint32_t place) const {
   peer.bounce = rail.copies_at_post ? nullptr : rail.bounce.data() + place * chunks_bytes;
   peer.link = link::Link(limits, kFirstEpoch);
   peer.recovery = link::Recovery({.give_up_ns = options_.reconnect.give_up_ns,
+                                  .deferral_ns = 2 * options_.reconnect.probe_ns + kNanosecondsPerSecond,
                                   .seed = options_.reconnect.seed + static_cast<std::uint64_t>(peer.rank)},
                                  kFirstEpoch);
   peer.retained_entries.resize(limits.slots);

@@ -73,8 +73,8 @@ struct Pair {
   End a, b;
   std::int64_t now = kSecond;
   explicit Pair(std::int64_t give_up_ns = 60 * kSecond) {
-    a.recovery = Recovery({.give_up_ns = give_up_ns, .seed = 1}, 1);
-    b.recovery = Recovery({.give_up_ns = give_up_ns, .seed = 2}, 1);
+    a.recovery = Recovery({.give_up_ns = give_up_ns, .deferral_ns = 5 * kSecond, .seed = 1}, 1);
+    b.recovery = Recovery({.give_up_ns = give_up_ns, .deferral_ns = 5 * kSecond, .seed = 2}, 1);
     b.queue_pair = 2;
     a.connected = 2;
   }
@@ -159,7 +159,8 @@ TEST(Recovery, TheClockStandsWhileTheOtherEndDefers) {
   pair.a.recovery.broke(pair.now);
   for (const std::int64_t until = pair.now + 300 * kSecond; pair.now < until; pair.now += kMs) {
     pair.a.act(pair.now, never);
-    if (pair.now % kSecond == 0) pair.a.recovery.deferred(pair.now);
+    if (pair.now % (7 * kSecond) == 2 * kSecond)
+      pair.a.recovery.deferred(pair.now);  // in time: 5 s hold, 3 s to give up
   }
   EXPECT_EQ(pair.a.recovery.phase(), Phase::offered);
   pair.run(kSecond);

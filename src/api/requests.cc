@@ -114,7 +114,7 @@ Result<> try_now(World &world, const Enough &enough, const Conclusion &conclusio
   comm::Engine &engine = world.engine();
   engine.look();
   engine.progress();
-  if (!enough() || engine.mesh().owes_acknowledgement()) return {};
+  if (!enough() || engine.mesh().owes()) return {};
   return conclusion();
 }
 

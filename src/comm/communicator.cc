@@ -103,7 +103,8 @@ void Communicator::enlist(Operation &operation) {
 }
 
 void Communicator::retire(Operation &operation) {
-  operation.done = true;
+  // A message may end it while it waits for its turn to be tried again, which then finds it done.
+  if (std::exchange(operation.done, true)) return;
   if (operation.lane != nullptr) {
     operation.lane->active = false;
     --active_lanes_;

@@ -180,7 +180,7 @@ Result<> Engine::run(Communicator &communicator, const Call &call, Lock &lock) {
         condition, [operation] { return std::max(1u, operation->execution.open_steps()); }, lock);
   }
   Result<> ended = communicator.finish(*operation);
-  if (mesh_->owes_acknowledgement()) [[unlikely]]
+  if (mesh_->owes()) [[unlikely]]
     settle(lock);
   return ended;
 }
@@ -199,10 +199,12 @@ void Engine::settle(Lock &lock) {
   class Settled final : public Condition {
    public:
     explicit Settled(const Engine &engine) : engine_(engine) {}
-    bool over() const override { return !engine_.mesh_->owes_acknowledgement() || engine_.failed_; }
+    bool over() const override { return !engine_.mesh_->owes() || engine_.failed_; }
     std::uint64_t arrivals() const override { return 0; }
     std::string describe(std::int64_t seconds) const override {
-      return fmt::format("an acknowledgement has waited {} s for room in a send queue", seconds);
+      return fmt::format("what other ranks need of this one has waited {} s: {}", seconds,
+                         engine_.mesh_->owes_acknowledgement() ? "an acknowledgement, for room in a send queue"
+                                                               : "messages, for a connection that is made again");
     }
     void time_out(const Error &) override {}
 
@@ -326,9 +328,11 @@ void Engine::look_around(std::int64_t now) {
     for (std::size_t i = 0; i < busy_.size(); ++i) busy_[i]->ask();
   }
   live_.look(*mesh_, failed_, now);
+  mesh_->read_events(now);
   std::vector<mesh::Breakage> fresh = mesh_->take_breakages();
   if (!fresh.empty()) {
-    if (breakages_.empty()) explain_until_ns_ = control_ != nullptr ? now + kExplainNs : now;
+    if (breakages_.empty())
+      explain_until_ns_ = control_ != nullptr && !fresh.front().own_fault ? now + kExplainNs : now;
     for (mesh::Breakage &breakage : fresh) breakages_.push_back(std::move(breakage));
   }
   if (!breakages_.empty() && now >= explain_until_ns_) {

@@ -43,9 +43,8 @@ LiveView::~LiveView() {
 void LiveView::write(mesh::Mesh &mesh, bool failed, std::int64_t now) {
   written_ns_ = now;
   const std::uint32_t sequence = header_->sequence.load(std::memory_order_relaxed);
-  header_->sequence.store(sequence + 1, std::memory_order_relaxed);
-  // What is written below is not seen before the odd number.
-  std::atomic_thread_fence(std::memory_order_release);
+  // Acquired, so that what is written below is not seen before the odd number.
+  header_->sequence.exchange(sequence + 1, std::memory_order_acq_rel);
   const mesh::Statistics &total = mesh.statistics();
   header_->failed = failed;
   header_->written_ns = now;

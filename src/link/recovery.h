@@ -72,6 +72,10 @@ class Recovery {
   void refused() { refused_ = true; }
   // Its process lives, but has not looked at our letters yet.
   void deferred(std::int64_t now);
+  // What stood in the way may be gone: no back-off.
+  void hurry(std::int64_t now) {
+    if (phase_ == Phase::draining) earliest_ns_ = now;
+  }
   // Something got through over the new connection.
   void got_through();
   // The link is of no use any more: the other end is gone.

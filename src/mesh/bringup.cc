@@ -142,6 +142,10 @@ Result<> Bringup::create_rail(Rail &rail, std::uint32_t peers) {
     return fail_errno(Code::system, errno, "cannot make a completion channel non-blocking");
   TUTTI_TRY(rail.cq, verbs::create_cq(*rail.device, static_cast<int>(depths.cq_entries), &rail, rail.channel.get()));
   mesh_->fds_.push_back(rail.channel->fd);
+  const int events_fd = rail.device->context()->async_fd;
+  if (const int flags = fcntl(events_fd, F_GETFL); flags < 0 || fcntl(events_fd, F_SETFL, flags | O_NONBLOCK) != 0)
+    return fail_errno(Code::system, errno, "cannot make the events of a device non-blocking");
+  mesh_->fds_.push_back(events_fd);
   MemorySource &source = rail.source;
   source = {.device = rail.device, .pd = rail.pd.get(), .topology = options_.topology};
   if (options_.topology != nullptr)

@@ -258,7 +258,8 @@ void Mesh::refill(Rail &rail) {
     peer.link.grant(message_class);
     if (peer.link.grant_due()) mark_grant(peer);
   });
-  TUTTI_CHECK(error == 0, "posting receive buffers failed: {}", errno_text(error));
+  if (error != 0) [[unlikely]]
+    fail_rail(rail, fmt::format("posting receive buffers failed: {}", errno_text(error)));
 }
 
 void Mesh::release(const Record &record) {
@@ -351,7 +352,10 @@ TUTTI_HOT int Mesh::poll_rail(Rail &rail, std::span<Record> records) {
   ibv_wc completions[kPollBatch];
   const int room = static_cast<int>(std::min<std::size_t>(kPollBatch, records.size()));
   const int polled = ibv_poll_cq(rail.cq.get(), room, completions);
-  TUTTI_CHECK(polled >= 0, "polling the completion queue of {} failed", rail.device->name());
+  if (polled < 0) [[unlikely]] {
+    fail_rail(rail, "polling its completion queue failed");
+    return 0;
+  }
   if (polled == 0) {
     // Buffers go back in batches while traffic flows, and at once when it pauses.
     if (rail.receives.spent() != 0) refill(rail);
@@ -414,11 +418,11 @@ void Mesh::break_link(Peer &peer, int wc_status, std::string text) {
   break_for_good(peer, wc_status, std::move(text));
 }
 
-void Mesh::break_for_good(Peer &peer, int wc_status, std::string text) {
+void Mesh::break_for_good(Peer &peer, int wc_status, std::string text, bool own_fault) {
   if (peer.recovery.phase() == link::Recovery::Phase::failed) return;
   peer.broken = true;
   peer.recovery.abandon();
-  breakages_.push_back({peer.rank, wc_status, std::move(text)});
+  breakages_.push_back({peer.rank, wc_status, std::move(text), own_fault});
 }
 
 std::vector<Breakage> Mesh::take_breakages() { return std::exchange(breakages_, {}); }
@@ -447,9 +451,9 @@ void Mesh::disarm() {
 
 bool Mesh::flush() {
   const auto flushed = [](const Peer &peer) {
+    if (peer.recovery.phase() == link::Recovery::Phase::failed) return true;
     // Of a link that is being made again, all that matters is whether the other end has what was sent.
-    if (peer.recovery.recovering()) return peer.link.retained() == 0;
-    return peer.broken || peer.posted == peer.completed;
+    return peer.broken ? peer.link.retained() == 0 : peer.posted == peer.completed;
   };
   bool all = true;
   for (std::unique_ptr<Peer> &peer : peers_) {

@@ -54,6 +54,7 @@ struct Breakage {
   std::int32_t peer = -1;
   int wc_status = -1;
   std::string text;
+  bool own_fault = false;  // of this rank's device: no rank's death explains it
 };
 
 struct Statistics {
@@ -86,6 +87,8 @@ struct ReceiveFill {
 struct Peer;      // peer.h: what the mesh knows of one link
 struct Retained;  // peer.h
 struct Rail;      // rail.h: one opened device with its queues
+
+const char *event_name(ibv_event_type type);
 
 class Mesh {
  public:
@@ -124,6 +127,9 @@ class Mesh {
   // Whether a peer waits for an acknowledgement that found no room in the send queue. A rank must not leave while it
   // owes one: the peer's operation would hang until this rank's next call.
   bool owes_acknowledgement() const;
+  // That, or whether a link is known to be broken whose peer has not received all that was sent: while this rank is
+  // elsewhere, nobody could send it again.
+  bool owes() const { return owes_acknowledgement() || (troubled() && owes_messages()); }
   // Peers that have used up half of what they may send, because of records not released: those have to be released
   // soon, or copied aside, so that no stream stops another. Names each rank once, then forgets it.
   bool crowded() const { return !crowded_.empty(); }
@@ -155,6 +161,8 @@ class Mesh {
   // answer is the other end's next poll, and what is lost is told by the sender's own completions.
   void probe(std::int64_t now);
   std::int64_t probe_ns() const { return reconnect_.probe_ns; }
+  // Takes what the devices have told of themselves, now and then.
+  void read_events(std::int64_t now);
   // That rank is gone: its link is of no use any more.
   void abandon(int rank);
   // The memory that a message of that sequence was sent from goes, acknowledged or not: its call has failed.
@@ -208,7 +216,10 @@ class Mesh {
   bool still_crowded(std::int32_t rank);
   void learn_grants(Peer &peer);
   void break_link(Peer &peer, int wc_status, std::string text);
-  void break_for_good(Peer &peer, int wc_status, std::string text);
+  void break_for_good(Peer &peer, int wc_status, std::string text, bool own_fault = false);
+  bool owes_messages() const;
+  void fail_rail(Rail &rail, std::string_view why);
+  void take_event(Rail &rail, const ibv_async_event &event, std::int64_t now);
   void drop(Rail &rail, std::uint32_t buffer);
   void post_staged(Peer &peer, const std::byte *front, const std::byte *data, const Retained &message);
   void post_message(Peer &peer, std::byte *slot, std::uint32_t bytes);
@@ -237,6 +248,7 @@ class Mesh {
   std::vector<std::int32_t> troubled_;  // ranks
   std::vector<Letter> letters_;
   bool reconnecting_ = false;
+  std::int64_t events_read_ns_ = 0;
   std::vector<int> fds_;
   Statistics statistics_;
 };

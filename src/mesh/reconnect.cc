@@ -53,6 +53,13 @@ void Mesh::recover(std::int64_t now) {
   }
 }
 
+bool Mesh::owes_messages() const {
+  return std::ranges::any_of(troubled_, [this](std::int32_t rank) {
+    const Peer &peer = *peers_[static_cast<std::size_t>(rank)];
+    return peer.broken && peer.recovery.phase() != Phase::failed && peer.link.retained() != 0;
+  });
+}
+
 // Whether there is more to do.
 bool Mesh::recover(Peer &peer, std::int64_t now) {
   link::Recovery &recovery = peer.recovery;

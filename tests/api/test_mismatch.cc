@@ -83,7 +83,7 @@ TEST(Mismatch, CountOfABroadcast) {
 // Of the other collectives: buffers are large enough for whatever a rank thinks it is asked for.
 Call any_of(const std::function<tutti_result(std::int32_t *in, std::int32_t *out, tutti_comm *comm)> &body) {
   return [body](tutti_comm *comm) {
-    std::vector<std::int32_t> in(1000), out(1000);
+    std::vector<std::int32_t> in(40'000), out(40'000);
     return body(in.data(), out.data(), comm);
   };
 }

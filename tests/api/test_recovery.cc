@@ -144,5 +144,22 @@ TEST(Recovery, WhatCannotBeMadeAgainIsAnErrorThatSaysWhy) {
   EXPECT_GE(said, 1);
 }
 
+TEST(Recovery, ADeviceThatFailsIsTheEndOfItsConnectionsAtOnce) {
+  Start start;
+  start.variables = [](int rank) { return rank == 1 ? faults("device_fatal", {30}) : Variables{}; };
+  ThreadRanks ranks(3, start);
+  ASSERT_TRUE(ranks.up()) << ranks.errors();
+  std::atomic<int> said = 0;
+  // With a minute for reconnecting, which is not waited for (the test has half of that).
+  const auto begin = std::chrono::steady_clock::now();
+  ranks.each([&](int rank, tutti_comm *comm) {
+    const tutti_error error = error_of_calls(comm, 1000);
+    EXPECT_TRUE(error.result == TUTTI_ERROR_LINK || error.result == TUTTI_ERROR_PEER) << error.text;
+    said += rank == 1 && std::string(error.text).find("the device software of this rank failed") != std::string::npos;
+  });
+  EXPECT_EQ(said, 1);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+}
+
 }  // namespace
 }  // namespace tutti::test

@@ -42,10 +42,11 @@ std::string told(const Variables &everywhere, bool breaks) {
   {
     ThreadRanks ranks(3, start);
     EXPECT_TRUE(ranks.up()) << ranks.errors();
-    ranks.each([](int, tutti_comm *comm) {
+    // Freed at once: a rank that has left the library sends nothing again.
+    ranks.each([&](int rank, tutti_comm *comm) {
       for (int call = 0; call < 30; ++call) EXPECT_OK(sum(comm, 3000));
+      EXPECT_OK(tutti_comm_free(&ranks[rank].comm));
     });
-    ranks.each([&](int rank, tutti_comm *) { EXPECT_OK(tutti_comm_free(&ranks[rank].comm)); });
   }
   return testing::internal::GetCapturedStderr();
 }

@@ -131,6 +131,24 @@ TEST(Recovery, ACompletionQueueThatIsNeverEmptyDoesNotHoldItUp) {
   EXPECT_EQ(recovery.next(kSecond + 1000 * kMs), Action::rebuild);
 }
 
+TEST(Recovery, NeitherEndSendsBeforeTheOtherIsConnected) {
+  Pair pair;
+  pair.a.recovery.broke(pair.now);
+  // What says that an end is connected gets lost.
+  for (const std::int64_t until = pair.now + 2 * kSecond; pair.now < until; pair.now += kMs) {
+    pair.a.act(pair.now, never);
+    pair.b.act(pair.now, never);
+    for (const Mail &mail : std::exchange(pair.a.out, {}))
+      if (mail.word != Word::ready) pair.b.hear(mail, pair.now);
+    for (const Mail &mail : std::exchange(pair.b.out, {}))
+      if (mail.word != Word::ready) pair.a.hear(mail, pair.now);
+  }
+  EXPECT_EQ(pair.a.recovery.phase(), Phase::joined);
+  EXPECT_EQ(pair.a.resumed, 0u);
+  pair.run(kSecond);  // offers are repeated, and answered again
+  EXPECT_TRUE(pair.joined());
+}
+
 TEST(Recovery, ADeadLineEndsItAndTheOtherEndIsTold) {
   Pair pair(3 * kSecond);
   pair.a.recovery.broke(pair.now);

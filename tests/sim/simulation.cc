@@ -95,7 +95,7 @@ struct Actor {
   }
   // Whether this rank is inside of Engine::run().
   bool waits() const {
-    return rank->engine().mesh().owes_acknowledgement() ||
+    return rank->engine().mesh().owes() ||
            std::ranges::any_of(tracks, [](const Track &t) { return !t.running.empty(); }) ||
            std::ranges::any_of(lanes, [](const LaneTrack &t) { return t.call != nullptr; }) || messenger->waits();
   }

@@ -323,12 +323,13 @@ void Engine::look_around(std::int64_t now) {
     }
     if (mesh_->troubled()) recover_links(now);
   }
+  // Without trouble only sleepers look, whom events wake: it takes a system call.
+  if (mesh_->troubled()) mesh_->read_events(now);
   if (now - asked_ns_ >= kAskNs) {
     asked_ns_ = now;
     for (std::size_t i = 0; i < busy_.size(); ++i) busy_[i]->ask();
   }
   live_.look(*mesh_, failed_, now);
-  mesh_->read_events(now);
   std::vector<mesh::Breakage> fresh = mesh_->take_breakages();
   if (!fresh.empty()) {
     if (breakages_.empty())
@@ -392,6 +393,7 @@ void Engine::sleep(const Condition &condition, Lock &lock) {
     ::poll(fds.data(), fds.size(), nap_ms);
     if (shared) lock.lock();
     asleep_ = false;
+    mesh_->read_events(now_ns());
     std::uint64_t woken = 0;
     // Empty if nobody woke it. Aborts are flags, too, and are not lost here.
     [[maybe_unused]] const ssize_t read = ::read(wake_fd_, &woken, sizeof(woken));

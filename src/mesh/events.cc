@@ -8,7 +8,7 @@
 namespace tutti::mesh {
 namespace {
 
-// A poller looks so often; a sleeper is woken by the device's descriptor.
+// Not more often, since it takes a system call.
 constexpr std::int64_t kEveryNs = 10'000'000;
 
 }  // namespace

@@ -45,14 +45,19 @@ inline std::vector<Address> addresses_of(const World &world) {
   return addresses;
 }
 
+// body(rank, control) on a thread for each rank; waits for all.
+inline void on_each(World &world, const std::function<void(int, Control &)> &body) {
+  std::vector<std::jthread> threads;
+  for (std::size_t rank = 0; rank < world.size(); ++rank)
+    if (world[rank]) threads.emplace_back([&, rank] { body(static_cast<int>(rank), *world[rank]); });
+}
+
 inline void connect_all(World &world) {
   const std::vector<Address> addresses = addresses_of(world);
-  std::vector<std::jthread> threads;
-  for (auto &control : world)
-    threads.emplace_back([&] {
-      const auto connected = control->connect(addresses, Deadline::after_ms(kPatienceMs));
-      EXPECT_TRUE(connected) << connected.error().text;
-    });
+  on_each(world, [&](int, Control &control) {
+    const auto connected = control.connect(addresses, Deadline::after_ms(kPatienceMs));
+    EXPECT_TRUE(connected) << connected.error().text;
+  });
 }
 
 inline World connected(int ranks, const std::function<void(Options &)> &change = {}) {
@@ -62,9 +67,7 @@ inline World connected(int ranks, const std::function<void(Options &)> &change =
 }
 
 inline void leave_all(World &world) {
-  std::vector<std::jthread> threads;
-  for (auto &control : world)
-    if (control) threads.emplace_back([&] { control->leave(Deadline::after_ms(kPatienceMs)); });
+  on_each(world, [](int, Control &control) { control.leave(Deadline::after_ms(kPatienceMs)); });
 }
 
 // Ranks as processes. The addresses are gathered in shared memory.

@@ -151,12 +151,10 @@ TEST(Control, AWrongKeyIsNeverLetIn) {
     if (options.rank == 2) options.job_key = "another key entirely";
   });
   const std::vector<Address> addresses = addresses_of(world);
-  std::vector<std::jthread> threads;
-  for (auto &control : world)
-    threads.emplace_back([&] {
-      const auto outcome = control->connect(addresses, Deadline::after_ms(2000));
-      EXPECT_FALSE(outcome);
-    });
+  on_each(world, [&](int, Control &control) {
+    const auto outcome = control.connect(addresses, Deadline::after_ms(2000));
+    EXPECT_FALSE(outcome);
+  });
 }
 
 void send_garbage(const Address &address, const std::string &text) {

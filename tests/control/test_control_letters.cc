@@ -46,30 +46,25 @@ void expect_no_deaths(const World &world) {
 TEST(ControlLetters, EveryRankReachesEveryOther) {
   constexpr int kEach = 5;
   World world = connected(kRanks);
-  std::vector<std::jthread> threads;
-  threads.reserve(kRanks);
-  for (int rank = 0; rank < kRanks; ++rank)
-    threads.emplace_back([&, rank] {
-      Control &control = *world[static_cast<std::size_t>(rank)];
-      for (int value = 0; value < kEach; ++value)
-        for (int to = 0; to < kRanks; ++to)
-          if (to != rank) post(control, to, value);
-      std::map<int, std::vector<int>> came;
-      std::uint64_t count = 0;
-      while (count < (kRanks - 1) * kEach) {
-        const std::vector<Letter> letters = await_letters(control);
-        if (letters.empty()) return;  // and said so
-        for (const Letter &letter : letters) {
-          if (letter.body.empty()) continue;  // a busy host: no rank has looked for half a second
-          came[letter.from].push_back(value_of(letter));
-          ++count;
-        }
+  on_each(world, [](int rank, Control &control) {
+    for (int value = 0; value < kEach; ++value)
+      for (int to = 0; to < kRanks; ++to)
+        if (to != rank) post(control, to, value);
+    std::map<int, std::vector<int>> came;
+    std::uint64_t count = 0;
+    while (count < (kRanks - 1) * kEach) {
+      const std::vector<Letter> letters = await_letters(control);
+      if (letters.empty()) return;  // and said so
+      for (const Letter &letter : letters) {
+        if (letter.body.empty()) continue;  // a busy host: no rank has looked for half a second
+        came[letter.from].push_back(value_of(letter));
+        ++count;
       }
-      EXPECT_EQ(came.size(), static_cast<std::size_t>(kRanks - 1));
-      for (const auto &[from, values] : came) EXPECT_EQ(values, (std::vector<int>{0, 1, 2, 3, 4})) << from << rank;
-      EXPECT_GE(control.changes().load(), count);
-    });
-  threads.clear();
+    }
+    EXPECT_EQ(came.size(), static_cast<std::size_t>(kRanks - 1));
+    for (const auto &[from, values] : came) EXPECT_EQ(values, (std::vector<int>{0, 1, 2, 3, 4})) << from << rank;
+    EXPECT_GE(control.changes().load(), count);
+  });
   leave_all(world);
   expect_no_deaths(world);
 }
@@ -127,17 +122,12 @@ TEST(ControlLetters, OnesPostedBeforeConnectingGoOutWithTheLink) {
 TEST(ControlLetters, WhoeverPostsAndLeavesAtOnceIsNoDeathToAnyone) {
   for (int round = 0; round < 30; ++round) {
     World world = connected(kRanks);
-    std::vector<std::jthread> threads;
-    threads.reserve(kRanks);
-    for (int rank = 0; rank < kRanks; ++rank)
-      threads.emplace_back([&, rank] {
-        Control &control = *world[static_cast<std::size_t>(rank)];
-        for (int to = 0; to < kRanks; ++to)
-          if (to != rank && (round + rank) % 3 != 0) post(control, to, round);
-        for (int i = 0; i < rank * round; ++i) std::this_thread::yield();
-        control.leave(Deadline::after_ms(kPatienceMs));
-      });
-    threads.clear();
+    on_each(world, [round](int rank, Control &control) {
+      for (int to = 0; to < kRanks; ++to)
+        if (to != rank && (round + rank) % 3 != 0) post(control, to, round);
+      for (int i = 0; i < rank * round; ++i) std::this_thread::yield();
+      control.leave(Deadline::after_ms(kPatienceMs));
+    });
     expect_no_deaths(world);
     ASSERT_FALSE(HasFailure()) << "round " << round;
   }

@@ -22,7 +22,7 @@ std::string counted(std::uint64_t count, const char *what) {
 }
 
 bool smooth(const mesh::LinkView &link) {
-  return link.reconnects == 0 && link.retransmitted == 0 && link.state == mesh::LinkState::up;
+  return link.reconnects == 0 && link.retransmitted == 0 && link.state == LinkState::up;
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ std::string statistics_text(const Story &story) {
                       "reconnects", "sent again");
   for (const mesh::LinkView &link : story.links)
     if (!smooth(link))
-      text += fmt::format("{}{:>6}  {:<12} {:>10} {:>10} {:>10} {:>10}\n", begin, link.peer, mesh::name_of(link.state),
+      text += fmt::format("{}{:>6}  {:<12} {:>10} {:>10} {:>10} {:>10}\n", begin, link.peer, name_of(link.state),
                           link.sent, link.received, link.reconnects, link.retransmitted);
   return text;
 }

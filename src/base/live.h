@@ -10,17 +10,17 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/link_state.h"
+
 namespace tutti {
 
 inline constexpr char kLiveName[] = "tutti-stats";
 inline constexpr std::uint64_t kLiveMagic = 0x7374'6174'7574'7431;  // a file of that name may be anybody's
 inline constexpr std::uint32_t kLiveVersion = 1;                    // of everything below
 
-enum class LiveState : std::uint32_t { up, reconnecting, broken };
-
 struct LivePeer {
   std::int32_t rank;
-  LiveState state;
+  LinkState state;
   std::uint32_t epoch, reconnects, retransmitted;
   std::uint32_t sent, received, unacknowledged, held;  // messages
   std::uint32_t credits, message_credits, control_credits, chunk_credits;

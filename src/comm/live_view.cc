@@ -5,18 +5,7 @@
 #include <unistd.h>
 
 namespace tutti::comm {
-namespace {
-
-LiveState state_of(mesh::LinkState state) {
-  switch (state) {
-    case mesh::LinkState::up: return LiveState::up;
-    case mesh::LinkState::reconnecting: return LiveState::reconnecting;
-    case mesh::LinkState::broken: return LiveState::broken;
-  }
-  return LiveState::broken;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 LiveView::LiveView(const mesh::Mesh &mesh) {
   const auto peers = static_cast<std::uint32_t>(mesh.ranks() - 1);
@@ -62,7 +51,7 @@ void LiveView::write(mesh::Mesh &mesh, bool failed, std::int64_t now) {
     const mesh::LinkView link = mesh.view_link(rank);
     if (link.received != row->received) row->heard_ns = now;
     row->rank = rank;
-    row->state = state_of(link.state);
+    row->state = link.state;
     row->epoch = link.epoch;
     row->reconnects = link.reconnects;
     row->retransmitted = link.retransmitted;

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/link_state.h"
 #include "base/result.h"
 #include "link/link.h"
 #include "mesh/receive_queue.h"
@@ -62,14 +63,10 @@ struct Statistics {
                 send_stalls = 0, retransmitted = 0;
 };
 
-enum class LinkState : std::uint8_t { up, reconnecting, broken };
-const char *name_of(LinkState state);
-
 // The counts of one link, for people and tests.
 struct LinkView {
   std::int32_t peer = -1;
   LinkState state = LinkState::up;
-  bool broken = false;  // nothing can be sent now
   std::uint32_t reconnects = 0, retransmitted = 0;
   std::uint16_t epoch = 0;
   std::uint32_t sent = 0, received = 0, unacknowledged = 0;
@@ -224,6 +221,7 @@ class Mesh {
   void post_staged(Peer &peer, const std::byte *front, const std::byte *data, const Retained &message);
   void post_message(Peer &peer, std::byte *slot, std::uint32_t bytes);
   void post_slot(Peer &peer, std::byte *slot, std::uint32_t bytes);  // the same, for other files
+  void list_trouble(Peer &peer);
   void trouble(Peer &peer, int wc_status, std::string text);
   bool recover(Peer &peer, std::int64_t now);
   void rebuild(Peer &peer, std::int64_t now);

@@ -61,12 +61,12 @@ struct alignas(64) Peer {
   bool break_told = false;  // recovery knows of the last break
   bool counts_due = false;  // the other end has not been told all grants since the last reconnect
   std::uint16_t generation = 0;
-  std::uint32_t replay_next = 0;        // the next sequence to send again
-  std::uint64_t idle_polls = 0;         // of the rail, when draining began
-  std::uint64_t idle_polls_seen = 0;    // and when recovery was last asked, at
-  std::int64_t asked_ns = 0;            // this time
-  std::uint32_t received_at_break = 0;  // to see that something gets through
-  verbs::Endpoint remote{};             // of the newest offer
+  std::uint32_t replay_next = 0;         // the next sequence to send again
+  std::uint64_t idle_polls = 0;          // of the rail, when draining began
+  std::uint64_t idle_polls_seen = 0;     // and when recovery was last asked, at
+  std::int64_t asked_ns = 0;             // this time
+  std::uint32_t received_at_resume = 0;  // to see that something gets through
+  verbs::Endpoint remote{};              // of the newest offer
   link::Grants remote_counts{};
   // Probes (Mesh::probe).
   bool probing = false;

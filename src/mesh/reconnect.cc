@@ -23,7 +23,16 @@ constexpr std::uint32_t kMostMissed = 3;
 // A software queue pair flushes within the polls that follow; others may take the time that Recovery gives them.
 constexpr std::uint64_t kIdlePollsToDrain = 2;
 
+// Recovery is told of each break once, before anything that came after it.
+void tell_break(Peer &peer, std::int64_t now) {
+  if (peer.broken && !std::exchange(peer.break_told, true)) peer.recovery.broke(now);
+}
+
 }  // namespace
+
+void Mesh::list_trouble(Peer &peer) {
+  if (!std::exchange(peer.troubled, true)) troubled_.push_back(peer.rank);
+}
 
 void Mesh::trouble(Peer &peer, int wc_status, std::string text) {
   if (peer.broken && !peer.break_told) return;  // nothing new until that is told
@@ -35,7 +44,7 @@ void Mesh::trouble(Peer &peer, int wc_status, std::string text) {
     peer.wc_status = wc_status;
   }
   peer.last_error = std::move(text);
-  if (!std::exchange(peer.troubled, true)) troubled_.push_back(peer.rank);
+  list_trouble(peer);
 }
 
 void Mesh::recover(std::int64_t now) {
@@ -63,7 +72,7 @@ bool Mesh::owes_messages() const {
 // Whether there is more to do.
 bool Mesh::recover(Peer &peer, std::int64_t now) {
   link::Recovery &recovery = peer.recovery;
-  if (peer.broken && !std::exchange(peer.break_told, true)) recovery.broke(now);
+  tell_break(peer, now);
   if (recovery.phase() == Phase::draining) {
     if (peer.owned_qp && peer.owned_qp->state() != IBV_QPS_ERR) {
       peer.idle_polls = peer.rail->idle_polls;
@@ -83,7 +92,7 @@ bool Mesh::recover(Peer &peer, std::int64_t now) {
       case Action::ready: write_letter(peer, LetterKind::ready); break;
       case Action::resume:
         peer.replay_next = peer.link.first_retained();
-        peer.received_at_break = peer.link.received();
+        peer.received_at_resume = peer.link.received();
         ++peer.reconnects;
         break;
       case Action::give_up: give_up(peer); break;
@@ -99,7 +108,7 @@ bool Mesh::recover(Peer &peer, std::int64_t now) {
     peer.counts_due = false;
     write_grants(peer, true);
   }
-  if (peer.completed != 0 || peer.link.received() != peer.received_at_break) recovery.got_through();
+  if (peer.completed != 0 || peer.link.received() != peer.received_at_resume) recovery.got_through();
   return peer.broken || peer.counts_due || !recovery.proved();
 }
 
@@ -191,9 +200,8 @@ void Mesh::write_letter(Peer &peer, LetterKind kind) {
 void Mesh::hear(int from, std::span<const std::byte> body, std::int64_t now) {
   Peer *peer = peers_[static_cast<std::size_t>(from)].get();
   if (peer == nullptr || reconnect_.give_up_ns == 0) return;
-  if (!std::exchange(peer->troubled, true)) troubled_.push_back(peer->rank);
-  // A break that recovery does not know of yet came before the letter.
-  if (peer->broken && !std::exchange(peer->break_told, true)) peer->recovery.broke(now);
+  list_trouble(*peer);
+  tell_break(*peer, now);
   if (body.empty()) return peer->recovery.deferred(now);
   if (body.size() != sizeof(ReconnectLetter)) return;  // control has proved who wrote it; not of this version
   ReconnectLetter letter;

@@ -7,15 +7,6 @@
 
 namespace tutti::mesh {
 
-const char *name_of(LinkState state) {
-  switch (state) {
-    case LinkState::up: return "up";
-    case LinkState::reconnecting: return "reconnecting";
-    case LinkState::broken: return "broken";
-  }
-  return "?";
-}
-
 namespace {
 
 LinkState state_of(const Peer &peer) {
@@ -37,7 +28,6 @@ LinkView Mesh::view_link(int rank) {
   if (!peer.broken) learn_grants(peer);
   LinkView view = {.peer = peer.rank,
                    .state = state_of(peer),
-                   .broken = peer.broken,
                    .reconnects = peer.reconnects,
                    .retransmitted = peer.retransmitted,
                    .epoch = peer.link.epoch(),

@@ -33,15 +33,6 @@ std::string seconds_since(std::int64_t then, std::int64_t now) {
   return fmt::format("{:.1f} s", static_cast<double>(now > then ? now - then : 0) * 1e-9);
 }
 
-const char *name_of(LiveState state) {
-  switch (state) {
-    case LiveState::up: return "up";
-    case LiveState::reconnecting: return "reconnecting";
-    case LiveState::broken: return "broken";
-  }
-  return "?";
-}
-
 bool read_all(int fd, Picture *picture) {
   return ::pread(fd, picture->bytes.data(), picture->bytes.size(), 0) == static_cast<ssize_t>(picture->bytes.size());
 }

@@ -360,30 +360,22 @@ void Communicator::fail(Error error) {
     recorder->tell(now_ns());
   if (failure_) return;
   failure_ = std::move(error);
-  for (Operation *&operation : running_) {
-    if (operation == nullptr) continue;
-    operation->execution.cancel();
-    operation->failure = failure_;
-    operation->done = true;
-    operation->waiting = false;
-    operation = nullptr;
-  }
-  for (const auto &[index, lane] : lanes_) {
-    if (!lane->active) continue;
-    Operation &operation = *lane->operation;
+  const auto end = [this](Operation &operation) {
     operation.execution.cancel();
     operation.failure = failure_;
     operation.done = true;
     operation.waiting = false;
-    lane->active = false;
-  }
+  };
+  for (Operation *&operation : running_)
+    if (operation != nullptr) end(*std::exchange(operation, nullptr));
+  for (const auto &[index, lane] : lanes_)
+    if (std::exchange(lane->active, false)) end(*lane->operation);
   active_lanes_ = 0;
   waiting_.clear();
   oldest_ = next_call_;
   if (matcher_ != nullptr) matcher_->fail(*failure_);
 }
 
-// "call 17", "start 3 of persistent call 2".
 std::string Communicator::text_of(std::uint32_t call) const {
   if (!is_lane(call)) return fmt::format("call {}", call + std::uint64_t{1});
   const auto lane = lanes_.find(lane_of(call));
@@ -406,7 +398,7 @@ std::string Communicator::describe_wait(const Operation &operation, std::int64_t
 }
 
 std::string Communicator::state_of(std::uint32_t call) const {
-  const Operation *operation = find(call);
+  const Operation *operation = operation_of(call);
   if (operation == nullptr) return "done";
   return fmt::format("{} of {} steps to do", operation->execution.open_steps(), operation->execution.steps());
 }

@@ -147,6 +147,8 @@ class Communicator {
   std::string name_of(int world_rank) const;
   // "allreduce of 100 x float, sum (call 17) has waited 10 s for data from rank 3".
   std::string describe_wait(const Operation &operation, std::int64_t seconds) const;
+  // "call 17", "start 3 of persistent call 2".
+  std::string text_of(std::uint32_t call) const;
   // Of a call by its number: "done", or "2 of 3 steps to do".
   std::string state_of(std::uint32_t call) const;
 
@@ -164,7 +166,6 @@ class Communicator {
   void deliver_to_lane(const mesh::Record &record);
   void take_early(Lane &lane);
   void retry_windows();
-  std::string text_of(std::uint32_t call) const;
   Operation *find(std::uint32_t call) const {
     Operation *operation = running_[call & (running_.size() - 1)];
     return operation != nullptr && operation->call == call ? operation : nullptr;

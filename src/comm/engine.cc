@@ -128,20 +128,20 @@ void Engine::enter(Communicator &communicator) {
   touch(communicator);
 }
 
-Result<Operation *> Engine::start(Communicator &communicator, const Call &call) {
-  enter(communicator);
-  Result<Operation *> operation = communicator.start(call);
+Result<Operation *> Engine::noted(const Communicator &communicator, const Call &call, Result<Operation *> operation) {
   if (operation) [[likely]]
     recorder_.note(communicator, (*operation)->call, call.shape);
   return operation;
 }
 
+Result<Operation *> Engine::start(Communicator &communicator, const Call &call) {
+  enter(communicator);
+  return noted(communicator, call, communicator.start(call));
+}
+
 Result<Operation *> Engine::start(Communicator &communicator, Lane &lane, const Call &call) {
   enter(communicator);
-  Result<Operation *> operation = communicator.start(lane, call);
-  if (operation) [[likely]]
-    recorder_.note(communicator, (*operation)->call, call.shape);
-  return operation;
+  return noted(communicator, call, communicator.start(lane, call));
 }
 
 Result<> Engine::send(Communicator &communicator, match::SendOperation &send) {
@@ -215,36 +215,43 @@ void Engine::settle(Lock &lock) {
   wait(condition, lock);
 }
 
+namespace {
+
+// Of something else than a message: nobody is told that none comes.
+class NotOfMessages : public Condition {
+ public:
+  std::uint64_t arrivals() const override { return ++looks_; }
+  std::string describe(std::int64_t) const override { return {}; }
+  void time_out(const Error &) override {}
+
+ private:
+  mutable std::uint64_t looks_ = 0;
+};
+
+}  // namespace
+
 void Engine::flush(std::int64_t timeout_ns, Lock &lock) {
-  class Flushed final : public Condition {
+  class Flushed final : public NotOfMessages {
    public:
     Flushed(Engine &engine, std::int64_t until) : engine_(engine), until_(until) {}
     bool over() const override { return engine_.mesh_->flush() || engine_.aborted() || now_ns() >= until_; }
-    std::uint64_t arrivals() const override { return ++looks_; }  // never silent
-    std::string describe(std::int64_t) const override { return {}; }
-    void time_out(const Error &) override {}
 
    private:
     Engine &engine_;
     const std::int64_t until_;
-    mutable std::uint64_t looks_ = 0;
   };
   Flushed condition(*this, now_ns() + timeout_ns);
   wait(condition, lock);
 }
 
 void Engine::serve(Lock &lock) {
-  class Stopped final : public Condition {
+  class Stopped final : public NotOfMessages {
    public:
     explicit Stopped(const Engine &engine) : engine_(engine) {}
     bool over() const override { return !engine_.serving_.load(std::memory_order_relaxed); }
-    std::uint64_t arrivals() const override { return ++looks_; }  // never silent
-    std::string describe(std::int64_t) const override { return {}; }
-    void time_out(const Error &) override {}
 
    private:
     const Engine &engine_;
-    mutable std::uint64_t looks_ = 0;
   };
   Stopped condition(*this);
   wait(condition, lock);

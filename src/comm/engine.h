@@ -119,6 +119,7 @@ class Engine {
   void wait_for(What &condition, Most most, Lock &lock);
   // Looks at what is not on the data path: deaths, breakages, aborts. Sets the communicators' failures.
   void look_around(std::int64_t now);
+  Result<Operation *> noted(const Communicator &communicator, const Call &call, Result<Operation *> operation);
   void fail_all(const Error &error);
   void recover_links(std::int64_t now);
   void keep_stray(const mesh::Record &record);

@@ -48,7 +48,9 @@ std::string Recorder::describe(const Noted &noted) const {
     const Communicator *communicator =
         noted.communicator < communicators_.size() ? communicators_[noted.communicator] : nullptr;
     const bool freed = communicator == nullptr || communicator->generation() != noted.generation;
-    return fmt::format("{} (call {}){}, {}", comm::describe(noted.shape), noted.call + 1, where,
+    // The numbers of a communicator that is gone say nothing any more.
+    const std::string call = freed ? "of a freed communicator" : communicator->text_of(noted.call);
+    return fmt::format("{} ({}){}, {}", comm::describe(noted.shape), call, where,
                        freed ? "done" : communicator->state_of(noted.call));
   }
   const std::string tag = noted.tag == match::kAnyTag ? "any tag" : fmt::format("tag {}", noted.tag);

@@ -87,6 +87,15 @@ TEST(Operations, TheLastOnesAreKept) {
     EXPECT_EQ(all[0], "send of 4 bytes with tag 7 to rank " + std::to_string(1 - rank));
     EXPECT_EQ(all[1], "receive of up to 4 bytes with any tag from any rank");
     EXPECT_OK(tutti_wait(&request, nullptr));
+    tutti_call repeated = TUTTI_INIT_STRUCT(tutti_call);
+    repeated.collective = TUTTI_BARRIER;
+    EXPECT_OK(tutti_call_init(&repeated, comm, &request));
+    for (int start = 0; start < 2; ++start) {
+      EXPECT_OK(tutti_start(request));
+      EXPECT_OK(tutti_wait(&request, nullptr));
+    }
+    EXPECT_EQ(operations(comm)[0], "barrier (start 2 of persistent call 1), done");
+    EXPECT_OK(tutti_request_free(&request));
     for (int call = 0; call < 200; ++call) EXPECT_OK(sum(comm, 10));
     all = operations(comm);
     EXPECT_EQ(all.size(), 64u);

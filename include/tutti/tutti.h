@@ -151,7 +151,9 @@ TUTTI_API tutti_result tutti_init(const tutti_bootstrap *bootstrap, const tutti_
 
 /* Frees a communicator and sets *comm to null. Collective. Freeing the world finalizes: all its memory, threads and
  * connections go; any later use of the handle is TUTTI_ERROR_COMM. Should a rank die or leave before all have come
- * here, the error says so, and everything is freed all the same. */
+ * here, the error says so, and everything is freed all the same. A world of which a rank is known to be dead is freed
+ * by those that live: they meet without it (success), for as long as it takes if they went on with tutti_comm_shrink,
+ * else for 5 s at most. */
 TUTTI_API tutti_result tutti_comm_free(tutti_comm **comm) TUTTI_NOEXCEPT;
 
 /* Ends all traffic of this process's world with TUTTI_ERROR_ABORTED, here and now; peers see this rank leave
@@ -438,6 +440,20 @@ TUTTI_API tutti_result tutti_comm_split(tutti_comm *parent, int32_t colour, int3
 TUTTI_API tutti_result tutti_comm_dup(tutti_comm *parent, tutti_comm **made) TUTTI_NOEXCEPT;
 TUTTI_API tutti_result tutti_comm_create(tutti_comm *parent, size_t count, const int32_t *ranks,
                                          tutti_comm **made) TUTTI_NOEXCEPT;
+/* After a death (TUTTI_ERROR_PEER). Communicators that the dead rank is in have failed, on every rank, with all that is
+ * under way on them or started later, receives from any source among it; all others go on. shrink is called by all
+ * members that live, on a failed communicator or not, and gives a communicator of them, in their order: the same on all
+ * of them, whoever dies meanwhile. Everything works on it. Ranks may come to it at different times. What dies too late
+ * to be left out fails the new one: shrink that. Nothing of the failed one may be waited for any more; free it when you
+ * like, which meets nobody. The world stays what memory, queries and the last tutti_comm_free are called with.
+ * Errors: COMM, ARGUMENT, MISMATCH (others free the world), TIMEOUT, LIMIT, LINK, ABORTED; PEER if the others took this
+ * rank for dead.
+ *
+ * failed: the members that are known to be dead here, of which at most *count are written to ranks (null: none); *count
+ * is set to how many there are. Local. */
+TUTTI_API tutti_result tutti_comm_shrink(tutti_comm *comm, tutti_comm **made) TUTTI_NOEXCEPT;
+TUTTI_API tutti_result tutti_comm_failed(tutti_comm *comm, size_t *count, int32_t *ranks) TUTTI_NOEXCEPT;
+
 /* What ranks of one communicator are in another of the same world: TUTTI_UNDEFINED for one that is not in it. Local. */
 TUTTI_API tutti_result tutti_comm_translate(tutti_comm *from, size_t count, const int32_t *ranks, tutti_comm *to,
                                             int32_t *translated) TUTTI_NOEXCEPT;

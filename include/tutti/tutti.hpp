@@ -425,6 +425,19 @@ class Comm {
     detail::check(tutti_comm_dup(comm_, &made));
     return Comm(made);
   }
+  // After a death: of the members that live, which all of them call. And those that are known to be dead.
+  Comm shrink() {
+    tutti_comm *made = nullptr;
+    detail::check(tutti_comm_shrink(comm_, &made));
+    return Comm(made);
+  }
+  std::vector<std::int32_t> failed() const {
+    std::vector<std::int32_t> ranks(static_cast<std::size_t>(size()));
+    std::size_t count = ranks.size();
+    detail::check(tutti_comm_failed(comm_, &count, ranks.data()));
+    ranks.resize(count);
+    return ranks;
+  }
 
   template <class T>
   [[nodiscard]] Memory<T> alloc(std::size_t count) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The C entry points of communicators.
+#include <algorithm>
 #include <span>
 
 #include "api/guard.h"
@@ -113,6 +114,28 @@ tutti_result tutti_comm_create(tutti_comm *parent, size_t count, const int32_t *
                   TUTTI_TRY(check_members("tutti_comm_create", listed, of.communicator->ranks()));
                   return of.world->family().create(*of.communicator, listed, lock);
                 });
+  });
+}
+
+tutti_result tutti_comm_shrink(tutti_comm *comm, tutti_comm **made) noexcept {
+  return guarded([&] {
+    return make("tutti_comm_shrink", comm, made,
+                [](const Comm &of, comm::Lock &lock) { return of.world->family().shrink(*of.communicator, lock); });
+  });
+}
+
+tutti_result tutti_comm_failed(tutti_comm *comm, size_t *count, int32_t *ranks) noexcept {
+  return guarded([&]() -> Result<> {
+    const Comm *found = find_comm(comm);
+    if (found == nullptr) return no_comm("tutti_comm_failed");
+    if (count == nullptr) return fail(Code::argument, "tutti_comm_failed: count is null");
+    const comm::Lock lock = found->world->lock();
+    found->world->engine().look_now();
+    const std::vector<std::int32_t> dead = found->communicator->dead();
+    const std::size_t room = ranks != nullptr ? std::min(*count, dead.size()) : 0;
+    std::copy_n(dead.begin(), room, ranks);
+    *count = dead.size();
+    return {};
   });
 }
 

@@ -19,6 +19,9 @@ namespace {
 // How long finalize waits for the fabric and for neighbours that do not answer any more.
 constexpr std::int64_t kFlushNs = 2 * kNanosecondsPerSecond;
 constexpr int kLeaveMs = 2000;
+// How long it waits after a death for other survivors, where the program has not gone on without the dead: they may be
+// on their way out, too, or be elsewhere for long.
+constexpr std::int64_t kMeetNs = 5 * kNanosecondsPerSecond;
 
 LogLevel log_level(const std::string &name) {
   if (name == "off") return LogLevel::off;
@@ -230,17 +233,40 @@ Result<> World::finalize() {
   comm::Lock held = lock();
   // Rank 0 before all meet, the others after that: so it is the first to be read.
   if (rank_ == 0) tell_statistics();
-  if (!communicator().failure() && !engine_->aborted()) {
+  bool died = false;
+  if (engine_->aborted()) {
+    // Before this could begin to wait; of a failed world the program knows.
+    if (!communicator().failure()) met = fail(Code::aborted, "tutti_abort was called in this process");
+  } else if (!communicator().failure()) {
     // All ranks are here, so nobody still needs what this one would have to send.
     met = comm::part(*engine_, communicator(), held);
     if (met) engine_->mesh().check();
-  } else if (!communicator().failure()) {
-    met = fail(Code::aborted, "tutti_abort was called in this process");  // before this could begin to wait
+    died = !met && met.error().code == Code::peer;
+  } else if (communicator().failure()->code == Code::peer && !engine_->failure()) {
+    met = part_living(held, died);
   }
   if (rank_ != 0) tell_statistics();
   if (!engine_->aborted()) engine_->flush(kFlushNs, held);
+  // Not all have met: whoever still waits for this rank is not to do so for long.
+  if (died) control_->abort("it left with tutti_comm_free");
   control_->leave(Deadline::after_ms(kLeaveMs));
   return met;
+}
+
+// As all ranks meet, but those that have died; the error of one that dies meanwhile.
+Result<> World::part_living(comm::Lock &held, bool &apart) {
+  engine_->look_now();
+  const std::size_t dead = engine_->deaths().size();
+  const std::int64_t limit = family_->went_on() ? 0 : kMeetNs;
+  const Result<> met = family_->part_living(communicator(), limit, held);
+  apart = !met;
+  if (met) engine_->mesh().check();
+  else if (limit == 0) return met;  // else: it gives up, and so may they
+  else TUTTI_LOG(info, "tutti_comm_free: {}", met.error().text);
+  if (engine_->deaths().size() == dead) return {};
+  const control::Death &death = engine_->deaths()[dead];
+  return tl::unexpected<Error>(
+      Error{Code::peer, fmt::format("rank {} is gone: {}", death.rank, death.reason), death.rank});
 }
 
 void World::abort() {

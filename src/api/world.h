@@ -52,6 +52,7 @@ class World {
  private:
   World() = default;
   Result<> bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &options);
+  Result<> part_living(comm::Lock &held, bool &apart);
   void tell_what_was_capped() const;
   void tell_statistics();
 

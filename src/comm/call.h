@@ -44,8 +44,10 @@ constexpr std::uint32_t following(std::uint32_t call) { return (call + 1) & kCal
 constexpr std::uint32_t distance(std::uint32_t from, std::uint32_t to) { return (to - from) & kCallMask; }
 constexpr bool is_ahead(std::uint32_t distance) { return distance <= kCallMask / 2; }
 
-// Where a failure notice has the code of an error: the two messages of comm/questions.cc.
+// Where a failure notice has the code of an error: the two messages of comm/questions.cc, and those of
+// comm/communicator_survival.cc.
 inline constexpr std::uint32_t kQuestion = 0xffff'ffff, kAnswer = 0xffff'fffe;
+inline constexpr std::uint32_t kAgreement = 0xffff'fffd, kNotMade = 0xffff'fffc;
 
 struct Call {
   Shape shape;

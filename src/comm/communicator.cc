@@ -281,6 +281,8 @@ void Communicator::take_notice(const mesh::Record &record) {
   if (record.kind != link::Kind::failure || record.stream.signature != identity_.generation) return;
   if (record.stream.call == kQuestion) take_question(record);
   else if (record.stream.call == kAnswer) take_answer(record);
+  else if (record.stream.call == kAgreement) take_agreement(record);
+  else if (record.stream.call == kNotMade) take_not_made(record);
   else
     fail({static_cast<Code>(record.stream.call),
           std::string(reinterpret_cast<const char *>(record.payload), record.bytes), record.peer});
@@ -336,21 +338,25 @@ void Communicator::mismatch(int peer, std::uint32_t call) {
 
 void Communicator::fail_everywhere(Error error) {
   if (failure_) return;
-  for (int peer = 0; peer < ranks(); ++peer)
-    if (peer != rank())
-      notices_.push_back({group_.world_rank(peer), error.code, error.text.substr(0, mesh::Mesh::kControlBytes)});
-  flush_notices();
+  tell_members(static_cast<std::uint32_t>(error.code), error.text.substr(0, mesh::Mesh::kControlBytes));
   fail(std::move(error));
 }
 
+void Communicator::tell_members(std::uint32_t what, const std::string &text) {
+  for (int peer = 0; peer < ranks(); ++peer)
+    if (peer != rank() && !is_dead(peer)) notices_.push_back({group_.world_rank(peer), notice_stream(what), text});
+  flush_notices();
+}
+
+// Those to one rank in order: where there was no room for one, there may be for the next.
 void Communicator::flush_notices() {
+  std::vector<int> full;
   std::erase_if(notices_, [&](const Notice &notice) {
-    return mesh_.send_control(notice.peer,
-                              {.communicator = identity_.id,
-                               .call = static_cast<std::uint32_t>(notice.code),
-                               .signature = identity_.generation},
-                              link::Kind::failure,
-                              {reinterpret_cast<const std::byte *>(notice.text.data()), notice.text.size()});
+    if (std::ranges::find(full, notice.peer) != full.end()) return false;
+    const bool sent = mesh_.send_control(notice.peer, notice.stream, link::Kind::failure,
+                                         {reinterpret_cast<const std::byte *>(notice.text.data()), notice.text.size()});
+    if (!sent) full.push_back(notice.peer);
+    return sent;
   });
 }
 

@@ -10,7 +10,8 @@
 //   looked up. Early arrivals are the exception: they are copied to memory of their own.
 // - The oldest operation can always send (exec/windows.h), so whatever ranks started in the same order comes to an end,
 //   whichever they wait for first.
-// - Once it has failed it stays failed: every later call returns the same error.
+// - Once it has failed it stays failed: every later call returns the same error. All that is left then is to agree with
+//   the members that live on what comes after it.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,7 @@
 
 #include "base/result.h"
 #include "collectives/select.h"
+#include "comm/agreement.h"
 #include "comm/call.h"
 #include "comm/conversion.h"
 #include "comm/inbox.h"
@@ -52,6 +54,21 @@ struct Setting {
 struct Identity {
   std::uint16_t id = 0;
   std::uint32_t generation = 0;
+  bool operator==(const Identity &) const = default;
+};
+
+// A communicator is made by a call on its parent: by which of them.
+struct Origin {
+  Identity parent;
+  std::uint32_t making = 0;
+};
+
+// What a rank says that could not make a communicator, others may have: of which origin, why, and who says so.
+struct NotMade {
+  Origin origin;
+  std::uint32_t code = 0;
+  std::int32_t gone = -1;  // the rank of the world that is the reason, or -1
+  std::int32_t by = -1;    // rank of the world
 };
 
 // A plan and the operations that run it.
@@ -80,6 +97,7 @@ class Communicator {
   const mesh::Group &group() const { return group_; }
   std::uint16_t id() const { return identity_.id; }
   std::uint32_t generation() const { return identity_.generation; }
+  const Identity &identity() const { return identity_; }
   const Setting &setting() const { return setting_; }
 
   // Starts a call; it ends with finish(). The lists of the call are read before this returns, its buffers until the
@@ -131,8 +149,11 @@ class Communicator {
   }
   // Whether anything is left for retry() or to wait for.
   bool busy() const { return running() || waits_for_grant(); }
-  bool listed = false;           // by the engine, among those that are busy
-  Recorder *recorder = nullptr;  // the engine's, which tells what this rank was doing when a call timed out
+  bool listed = false;                       // by the engine, among those that are busy
+  Recorder *recorder = nullptr;              // the engine's, which tells what this rank was doing when a call timed out
+  std::vector<NotMade> *not_made = nullptr;  // the engine's, of all communicators
+  std::optional<Origin> origin;              // of one that was made by a call
+  std::uint32_t makings = 0;                 // how many were made by calls on this one, or not
 
   // Messages delivered so far, but for questions and answers: whether anything comes.
   std::uint64_t deliveries() const { return deliveries_; }
@@ -142,6 +163,23 @@ class Communicator {
   void fail(Error error);
   // The same, and the other ranks learn of it.
   void fail_everywhere(Error error);
+
+  // That member is dead: all fails that is under way or to come.
+  void bury(int world_rank, const std::string &reason);
+  // That member lives, but has no such communicator, and never will.
+  void miss(const NotMade &notice);
+  // Tells the other members that this rank did not make the communicator that it was about to.
+  void tell_not_made(std::uint32_t making);
+  static std::optional<NotMade> read_not_made(const mesh::Record &record);
+  // Begins an agreement of the living members, alike on all of them; for failed communicators, too. The numbers are
+  // this rank's; who is living is filled in. Error: an earlier one has not come to its end; too many ranks.
+  Result<> begin_agreement(const Ballot &mine);
+  bool agreement_over() const { return agreement_->complete() && notices_.empty(); }
+  const Ballot &agreed() const { return *agreement_->decision(); }
+  std::vector<int> missing_in_agreement() const;  // ranks of the world
+  std::vector<std::int32_t> dead() const;         // members that are, as far as is known here
+  // Messages that could not be sent yet go with that one, which stays.
+  void leave_notices_to(Communicator &heir);
 
   // "rank 3", or "rank 1 (rank 3 of the world)".
   std::string name_of(int world_rank) const;
@@ -188,7 +226,16 @@ class Communicator {
   // That is under way; null: there is none.
   Operation *operation_of(std::uint32_t call) const;
   void mismatch(int peer, std::uint32_t call);
+  mesh::Stream notice_stream(std::uint32_t what) const {
+    return {.communicator = identity_.id, .call = what, .signature = identity_.generation};
+  }
+  bool is_dead(int rank) const { return agreement_ != nullptr && agreement_->dead()[static_cast<std::size_t>(rank)]; }
+  void tell_members(std::uint32_t what, const std::string &text);
   void flush_notices();
+  Agreement &agreement();
+  void send_agreement();
+  void take_agreement(const mesh::Record &record);
+  void take_not_made(const mesh::Record &record);
 
   mesh::Mesh &mesh_;
   const mesh::Group group_;
@@ -225,10 +272,11 @@ class Communicator {
   bool timeout_told_ = false;
   struct Notice {
     int peer;
-    Code code;
+    mesh::Stream stream;
     std::string text;
   };
-  std::vector<Notice> notices_;  // of failure, that wait for a control credit
+  std::vector<Notice> notices_;           // of failure, that wait for a control credit, each peer's in order
+  std::unique_ptr<Agreement> agreement_;  // from the first death or message on
 };
 
 }  // namespace tutti::comm

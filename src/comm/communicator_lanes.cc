@@ -120,6 +120,11 @@ void Communicator::deliver_to_lane(const mesh::Record &record) {
 }
 
 void Communicator::retry_windows() {
+  if (failure_) {  // of use to nobody, and the dead would never take it
+    windows_.forget_due();
+    for (const auto &[index, lane] : lanes_) lane->windows.forget_due();
+    return;
+  }
   if (windows_.due()) windows_.retry();
   if (lanes_due_ == 0) return;
   for (const auto &[index, lane] : lanes_)

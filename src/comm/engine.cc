@@ -27,6 +27,11 @@ constexpr int kGrantNapMs = 1;
 // Upper bound on a sleep; only a safety net, since every event has a file descriptor. At most two wake-ups a second.
 constexpr int kSleepMs = 500;
 
+bool concerns(const NotMade &notice, const Communicator &communicator) {
+  return communicator.origin && communicator.origin->parent == notice.origin.parent &&
+         communicator.origin->making >= notice.origin.making;
+}
+
 void pause_cpu() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -72,8 +77,15 @@ void Engine::add(Communicator &communicator) {
   TUTTI_CHECK(communicators_[communicator.id()] == nullptr);
   communicators_[communicator.id()] = &communicator;
   communicator.recorder = &recorder_;
+  communicator.not_made = &not_made_;
   for (const Stray &stray : strays_)
     if (stray.record.stream.communicator == communicator.id()) communicator.catch_up(stray.record);
+  // What has happened before it was there.
+  for (const control::Death &death : deaths_) communicator.bury(death.rank, death.reason);
+  for (const NotMade &notice : not_made_)
+    if (concerns(notice, communicator)) communicator.miss(notice);
+  if (failure_) communicator.fail(*failure_);
+  touch(communicator);
 }
 
 void Engine::remove(Communicator &communicator) {
@@ -101,7 +113,10 @@ int Engine::progress(std::size_t most) {
       communicators_[id]->deliver(record);
     } else {
       if (stray_takers_ != 0) keep_stray(record);
-      mesh_->release(record);  // otherwise of a communicator that is gone here
+      // Otherwise of a communicator that is gone here, though its children may be there.
+      if (record.kind == link::Kind::failure && record.stream.call == kNotMade)
+        if (const auto notice = Communicator::read_not_made(record)) not_made_.push_back(*notice);
+      mesh_->release(record);
     }
   }
   if (mesh_->crowded()) [[unlikely]]
@@ -185,6 +200,8 @@ Result<> Engine::run(Communicator &communicator, const Call &call, Lock &lock) {
   return ended;
 }
 
+void Engine::look_now() { look_around(now_ns()); }
+
 void Engine::look() {
   if (++looks_ % kIdlePolls == 0 || aborted() || mesh_->troubled()) look_around(now_ns());
 }
@@ -199,7 +216,7 @@ void Engine::settle(Lock &lock) {
   class Settled final : public Condition {
    public:
     explicit Settled(const Engine &engine) : engine_(engine) {}
-    bool over() const override { return !engine_.mesh_->owes() || engine_.failed_; }
+    bool over() const override { return !engine_.mesh_->owes() || engine_.failure_; }
     std::uint64_t arrivals() const override { return 0; }
     std::string describe(std::int64_t seconds) const override {
       return fmt::format("what other ranks need of this one has waited {} s: {}", seconds,
@@ -213,6 +230,42 @@ void Engine::settle(Lock &lock) {
   };
   Settled condition(*this);
   wait(condition, lock);
+}
+
+Result<> Engine::agree(Communicator &communicator, const Ballot &mine, std::int64_t limit_ns, Lock &lock) {
+  class Agreed final : public OfCommunicator {
+   public:
+    Agreed(Engine &engine, Communicator &of, std::int64_t until) : OfCommunicator(of), engine_(engine), until_(until) {}
+    bool over() const override {
+      return communicator_.agreement_over() || engine_.failure_ || late || (until_ != 0 && now_ns() >= until_);
+    }
+    std::string describe(std::int64_t seconds) const override {
+      std::string names;
+      for (const int rank : communicator_.missing_in_agreement())
+        names += fmt::format("{}{}", names.empty() ? "" : ", ", communicator_.name_of(rank));
+      return fmt::format("what the living ranks agree on has waited {} s for {}", seconds, names);
+    }
+    void time_out(const Error &error) override { late = error; }
+    std::optional<Error> late;
+
+   private:
+    const Engine &engine_;
+    const std::int64_t until_;
+  };
+  look_now();
+  if (failure_) return tl::unexpected<Error>(*failure_);
+  TUTTI_TRY(communicator.begin_agreement(mine));
+  touch(communicator);
+  const std::int64_t began = now_ns();
+  Agreed condition(*this, communicator, limit_ns == 0 ? 0 : began + limit_ns);
+  wait(condition, lock);
+  if (communicator.agreement_over()) {
+    settle(lock);
+    return {};
+  }
+  if (failure_) return tl::unexpected<Error>(*failure_);
+  if (condition.late) return tl::unexpected<Error>(*condition.late);
+  return fail(Code::timeout, "{}", condition.describe((now_ns() - began) / kNanosecondsPerSecond));
 }
 
 namespace {
@@ -322,10 +375,8 @@ void Engine::look_around(std::int64_t now) {
     if (changes != seen_changes_) {
       seen_changes_ = changes;
       control_->drain_event();
-      for (const control::Death &death : control_->deaths()) {
-        mesh_->abandon(death.rank);
-        fail_all({Code::peer, fmt::format("rank {} is gone: {}", death.rank, death.reason), death.rank});
-      }
+      const std::vector<control::Death> deaths = control_->deaths();
+      for (std::size_t i = deaths_.size(); i < deaths.size(); ++i) bury(deaths[i]);
       for (const control::Letter &letter : control_->take_letters()) mesh_->hear(letter.from, letter.body, now_ns());
     }
     if (mesh_->troubled()) recover_links(now);
@@ -336,8 +387,10 @@ void Engine::look_around(std::int64_t now) {
     asked_ns_ = now;
     for (std::size_t i = 0; i < busy_.size(); ++i) busy_[i]->ask();
   }
-  live_.look(*mesh_, failed_, now);
+  if (not_made_seen_ != not_made_.size()) hear_not_made();
+  live_.look(*mesh_, failure_.has_value(), now);
   std::vector<mesh::Breakage> fresh = mesh_->take_breakages();
+  std::erase_if(fresh, [this](const mesh::Breakage &breakage) { return is_dead(breakage.peer); });
   if (!fresh.empty()) {
     if (breakages_.empty())
       explain_until_ns_ = control_ != nullptr && !fresh.front().own_fault ? now + kExplainNs : now;
@@ -361,8 +414,34 @@ void Engine::give_up(const Error &error) {
   if (control_ != nullptr) control_->abort("it cannot go on: " + error.text);
 }
 
+void Engine::bury(const control::Death &death) {
+  deaths_.push_back(death);
+  mesh_->abandon(death.rank);
+  std::erase_if(breakages_, [&](const mesh::Breakage &breakage) { return breakage.peer == death.rank; });
+  for (Communicator *communicator : communicators_) {
+    if (communicator == nullptr) continue;
+    communicator->bury(death.rank, death.reason);
+    touch(*communicator);
+  }
+}
+
+bool Engine::is_dead(int rank) const {
+  return std::ranges::any_of(deaths_, [rank](const control::Death &death) { return death.rank == rank; });
+}
+
+void Engine::hear_not_made() {
+  for (; not_made_seen_ != not_made_.size(); ++not_made_seen_) {
+    const NotMade notice = not_made_[not_made_seen_];
+    for (Communicator *communicator : communicators_)
+      if (communicator != nullptr && concerns(notice, *communicator)) {
+        communicator->miss(notice);
+        touch(*communicator);
+      }
+  }
+}
+
 void Engine::fail_all(const Error &error) {
-  failed_ = true;
+  if (!failure_) failure_ = error;
   for (Communicator *communicator : communicators_)
     if (communicator != nullptr) communicator->fail(error);
 }

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -94,10 +95,21 @@ class Engine {
   Result<> receive(Communicator &communicator, match::ReceiveOperation &receive);
   // Deaths, broken links and aborts, for callers that do not wait.
   void look();
+  // The same at once.
+  void look_now();
+  // Deaths that are known here, in the order in which they became known.
+  const std::vector<control::Death> &deaths() const { return deaths_; }
+  // That rank is dead: communicators that it is in fail, its link is of no use any more. Control's news come here, too.
+  void bury(const control::Death &death);
+  // Why nothing works any more on this rank, whatever the communicator.
+  const std::optional<Error> &failure() const { return failure_; }
   // Runs one call to its end.
   Result<> run(Communicator &communicator, const Call &call, Lock &lock);
   // Until the condition is over. Deaths, broken links and aborts end whatever communicators have under way.
   void wait(Condition &condition, Lock &lock);
+  // The living members of a communicator, failed or not, agree on what comes of their ballots; communicator.agreed()
+  // has it. 0 for no limit; past it, or TUTTI_TIMEOUT, an error that names who is missing.
+  Result<> agree(Communicator &communicator, const Ballot &mine, std::int64_t limit_ns, Lock &lock);
   // Until the acknowledgements that this rank owes have been posted: a peer's operation may wait for them, so nobody
   // leaves the library before.
   void settle(Lock &lock);
@@ -121,6 +133,8 @@ class Engine {
   void look_around(std::int64_t now);
   Result<Operation *> noted(const Communicator &communicator, const Call &call, Result<Operation *> operation);
   void fail_all(const Error &error);
+  bool is_dead(int rank) const;
+  void hear_not_made();
   void recover_links(std::int64_t now);
   void keep_stray(const mesh::Record &record);
   // Before something is started there.
@@ -153,7 +167,10 @@ class Engine {
   std::vector<Stray> strays_;
   int stray_takers_ = 0;
   unsigned looks_ = 0;
-  bool failed_ = false;        // as a whole
+  std::optional<Error> failure_;
+  std::vector<control::Death> deaths_;
+  std::vector<NotMade> not_made_;  // by other ranks
+  std::size_t not_made_seen_ = 0;
   std::int64_t asked_ns_ = 0;  // when communicators last asked for what is missing
   std::uint64_t seen_changes_ = 0;
   std::atomic<bool> aborted_{false};

@@ -20,6 +20,18 @@ class Making {
   Engine &engine_;
 };
 
+tl::unexpected<Error> no_number() {
+  return fail(Code::limit, "a rank has {} communicators at once, and cannot have more: free some", Family::kMost - 1);
+}
+
+// For what an agreement is: ranks may call different functions.
+constexpr std::uint8_t kToShrink = 1, kToPart = 2;
+
+Result<> check_purpose(const Ballot &agreed, std::uint8_t purpose) {
+  if (agreed.purposes == purpose) return {};
+  return fail(Code::mismatch, "of the living ranks some called tutti_comm_shrink and others tutti_comm_free");
+}
+
 }  // namespace
 
 Result<> part(Engine &engine, Communicator &communicator, Lock &lock) {
@@ -62,34 +74,49 @@ Result<std::vector<Family::Place>> Family::exchange(Communicator &parent, Place 
   return places;
 }
 
+// Its lowest free number from there on, which nobody else takes until it is given back. kMost: there is none.
+std::size_t Family::hold_number(std::size_t from) {
+  std::size_t number = from;
+  while (number < taken_.size() && taken_[number]) ++number;
+  if (number >= kMost) return kMost;
+  if (number >= taken_.size()) taken_.resize(number + 1);
+  taken_[number] = true;
+  return number;
+}
+
+void Family::give_number(std::size_t number) {
+  if (number < kMost) taken_[number] = false;
+}
+
 // Each proposes its lowest free number from `from` on. When all propose the same, that is it; otherwise nobody's is
 // lower than the highest proposal. Numbers are held while they are proposed, for other threads make communicators, too.
 Result<Identity> Family::agree(Communicator &parent, Lock &lock) {
   for (std::size_t from = 1;;) {
-    std::size_t mine = from;
-    while (mine < taken_.size() && taken_[mine]) ++mine;
-    if (mine < kMost) {
-      if (mine >= taken_.size()) taken_.resize(mine + 1);
-      taken_[mine] = true;
-    }
+    const std::size_t mine = hold_number(from);
     const auto proposal = static_cast<std::int64_t>(mine);
     std::int64_t most[3] = {proposal, -proposal, generation_};
     const Call call = {
         .shape = {.type = reduce::Type::int64, .op = reduce::Op::max, .count = std::size(most), .in_place = true},
         .input = most,
         .output = most};
-    const Result<> met = engine_.run(parent, call, lock);
-    const bool agreed = met && most[0] == -most[1];
-    if (!agreed && mine < kMost) taken_[mine] = false;
-    TUTTI_TRY(met);
-    if (most[0] >= static_cast<std::int64_t>(kMost))
-      return fail(Code::limit, "a rank has {} communicators at once, and cannot have more: free some", kMost - 1);
+    TUTTI_TRY(engine_.run(parent, call, lock));  // after an error others may use the number that was proposed
+    const bool agreed = most[0] == -most[1];
+    if (!agreed) give_number(mine);
+    if (most[0] >= static_cast<std::int64_t>(kMost)) return no_number();
     if (agreed) {
       generation_ = static_cast<std::uint32_t>(most[2]) + 1;
       return Identity{static_cast<std::uint16_t>(mine), generation_};
     }
     from = static_cast<std::size_t>(most[0]);
   }
+}
+
+Communicator *Family::found(Communicator &parent, Identity identity, std::vector<std::int32_t> world_ranks) {
+  if (members_.size() <= identity.id) members_.resize(identity.id + std::size_t{1});
+  auto &member = members_[identity.id];
+  member = std::make_unique<Communicator>(
+      engine_.mesh(), mesh::Group::of(std::move(world_ranks), engine_.mesh().ranks()), identity, parent.setting());
+  return member.get();
 }
 
 Result<Communicator *> Family::make(Communicator &parent, Identity identity, const std::vector<Place> &places,
@@ -99,21 +126,25 @@ Result<Communicator *> Family::make(Communicator &parent, Identity identity, con
     if (places[static_cast<std::size_t>(rank)].colour == mine.colour) ranks.push_back(rank);
   std::ranges::stable_sort(ranks, {}, [&](std::int32_t rank) { return places[static_cast<std::size_t>(rank)].key; });
   for (std::int32_t &rank : ranks) rank = parent.group().world_rank(rank);
-  if (members_.size() <= identity.id) members_.resize(identity.id + std::size_t{1});
-  auto &member = members_[identity.id];
-  member = std::make_unique<Communicator>(engine_.mesh(), mesh::Group::of(std::move(ranks), engine_.mesh().ranks()),
-                                          identity, parent.setting());
-  engine_.add(*member);
-  return member.get();
+  Communicator *made = found(parent, identity, std::move(ranks));
+  made->origin = Origin{parent.identity(), parent.makings};
+  engine_.add(*made);
+  return made;
 }
 
 Result<Communicator *> Family::form(Communicator &parent, Place mine, Lock &lock) {
   const Making making(engine_);
-  TUTTI_TRY(const std::vector<Place> places, exchange(parent, mine, lock));
-  TUTTI_TRY(const Identity identity, agree(parent, lock));
-  if (mine.colour != kNoColour) return make(parent, identity, places, mine);
-  taken_[identity.id] = false;
-  return nullptr;
+  ++parent.makings;
+  const auto formed = [&]() -> Result<Communicator *> {
+    TUTTI_TRY(const std::vector<Place> places, exchange(parent, mine, lock));
+    TUTTI_TRY(const Identity identity, agree(parent, lock));
+    if (mine.colour != kNoColour) return make(parent, identity, places, mine);
+    taken_[identity.id] = false;
+    return nullptr;
+  }();
+  // Others may have made it, and would wait for this rank there.
+  if (!formed) parent.tell_not_made(parent.makings);
+  return formed;
 }
 
 Result<Communicator *> Family::split(Communicator &parent, std::int32_t colour, std::int32_t key, Lock &lock) {
@@ -131,10 +162,57 @@ Result<> Family::free(Communicator &communicator, Lock &lock) {
   Result<> met;
   if (!communicator.failure()) met = part(engine_, communicator, lock);
   const std::uint16_t id = communicator.id();
+  communicator.leave_notices_to(world());
   engine_.remove(communicator);
   taken_[id] = communicator.failure().has_value();
   members_[id].reset();
   return met;
+}
+
+Shrinking::Shrinking(Family &family, Communicator &parent) : family_(family), parent_(parent) {
+  family_.engine_.expect_strays(true);
+}
+
+Shrinking::~Shrinking() { family_.engine_.expect_strays(false); }
+
+Ballot Shrinking::ballot() {
+  number_ = family_.hold_number(from_);
+  const auto number = static_cast<std::uint32_t>(number_);
+  return {.living = {}, .most = number, .least = number, .generation = family_.generation_, .purposes = kToShrink};
+}
+
+Result<Communicator *> Shrinking::take(const Ballot &agreed) {
+  TUTTI_TRY(check_purpose(agreed, kToShrink));
+  const bool same = agreed.most == agreed.least;
+  if (!same || agreed.most >= Family::kMost) family_.give_number(number_);
+  if (agreed.most >= Family::kMost) return no_number();
+  from_ = agreed.most;
+  if (!same) return nullptr;
+  std::vector<std::int32_t> living;
+  for (int rank = 0; rank < parent_.ranks(); ++rank)
+    if (agreed.living[static_cast<std::size_t>(rank)]) living.push_back(parent_.group().world_rank(rank));
+  if (!agreed.living[static_cast<std::size_t>(parent_.rank())])
+    return fail(Code::peer, "the other ranks took this one for dead and go on without it");
+  family_.generation_ = agreed.generation + 1;
+  Communicator *made =
+      family_.found(parent_, Identity{static_cast<std::uint16_t>(number_), family_.generation_}, std::move(living));
+  family_.engine_.add(*made);
+  family_.went_on_ = true;
+  return made;
+}
+
+Result<Communicator *> Family::shrink(Communicator &parent, Lock &lock) {
+  Shrinking shrinking(*this, parent);
+  for (;;) {
+    TUTTI_TRY(engine_.agree(parent, shrinking.ballot(), 0, lock));
+    TUTTI_TRY(Communicator * made, shrinking.take(parent.agreed()));
+    if (made != nullptr) return made;
+  }
+}
+
+Result<> Family::part_living(Communicator &parent, std::int64_t limit_ns, Lock &lock) {
+  TUTTI_TRY(engine_.agree(parent, {.purposes = kToPart}, limit_ns, lock));
+  return check_purpose(parent.agreed(), kToPart);
 }
 
 }  // namespace tutti::comm

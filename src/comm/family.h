@@ -8,7 +8,8 @@
 //   Communicators without a common member may share one.
 // - A number is used again after all members have met in free(), so that no message of data of the earlier one is under
 //   way; news of the earlier one that may be are told apart by the generation.
-// - A communicator that failed keeps its number forever: nobody knows what is still under way.
+// - A communicator that failed keeps its number forever: nobody knows what is still under way. So does a number that
+//   others may have agreed on when this rank's making of a communicator failed.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,7 @@ namespace tutti::comm {
 
 class Family {
  public:
+  friend class Shrinking;
   static constexpr std::size_t kMost = 65'536;  // numbers in a message
   static constexpr std::int32_t kNoColour = -1;
 
@@ -37,6 +39,12 @@ class Family {
   Result<Communicator *> split(Communicator &parent, std::int32_t colour, std::int32_t key, Lock &lock);
   // Collective over the parent, with the same list everywhere: those ranks of it, in that order. Null on other ranks.
   Result<Communicator *> create(Communicator &parent, std::span<const std::int32_t> ranks, Lock &lock);
+  // Made together by the living members of the parent, failed or not: a communicator of them, in their order.
+  Result<Communicator *> shrink(Communicator &parent, Lock &lock);
+  // Whether shrink() has given one: the program goes on after a death.
+  bool went_on() const { return went_on_; }
+  // The living members of the parent meet for the last time.
+  Result<> part_living(Communicator &parent, std::int64_t limit_ns, Lock &lock);
   // Collective. Nothing of it may be under way. It is gone then, even with an error.
   Result<> free(Communicator &communicator, Lock &lock);
 
@@ -51,10 +59,34 @@ class Family {
   Result<Communicator *> form(Communicator &parent, Place mine, Lock &lock);
   Result<Communicator *> make(Communicator &parent, Identity identity, const std::vector<Place> &places, Place mine);
 
+  Communicator *found(Communicator &parent, Identity identity, std::vector<std::int32_t> world_ranks);
+  std::size_t hold_number(std::size_t from);
+  void give_number(std::size_t number);
+
   Engine &engine_;
+  bool went_on_ = false;
   std::vector<std::unique_ptr<Communicator>> members_;  // by number
   std::vector<bool> taken_;                             // by number
   std::uint32_t generation_ = 0;                        // of the latest communicator
+};
+
+// One shrink(), between whose steps somebody has to make progress until the parent's agreement is over.
+class Shrinking {
+ public:
+  Shrinking(Family &family, Communicator &parent);
+  ~Shrinking();
+  Shrinking(const Shrinking &) = delete;
+  Shrinking &operator=(const Shrinking &) = delete;
+
+  // What this rank brings to the next agreement.
+  Ballot ballot();
+  // Takes what was agreed on: the communicator; or null, and there is another agreement to come.
+  Result<Communicator *> take(const Ballot &agreed);
+
+ private:
+  Family &family_;
+  Communicator &parent_;
+  std::size_t number_ = 0, from_ = 1;
 };
 
 // All ranks of a communicator meet for the last time.

@@ -32,6 +32,12 @@ void Windows::retry() {
     if (const int world_rank = group_.world_rank(rank); of(world_rank).due) tell(world_rank);
 }
 
+void Windows::forget_due() {
+  for (mesh::Window &window : windows_) window.due = false;
+  if (all_due_ != nullptr) *all_due_ -= due_;
+  due_ = 0;
+}
+
 void Windows::learn(const mesh::Record &record) {
   if (record.stream.signature != news_.signature || group_.rank_of(record.peer) < 0) return;
   std::uint64_t consumed = 0;

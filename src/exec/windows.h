@@ -42,6 +42,7 @@ class Windows {
   bool due() const { return due_ != 0; }
   int due_windows() const { return due_; }
   void retry();
+  void forget_due();
 
  private:
   // Keeping a message costs more than its bytes: without this, empty ones would count for nothing.

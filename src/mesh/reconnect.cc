@@ -259,6 +259,9 @@ void Mesh::abandon(int rank) {
   if (peer == nullptr) return;
   peer->broken = peer->break_told = true;
   peer->recovery.abandon();
+  // What was posted is flushed, and nothing arrives any more, should that process live after all.
+  if (!peer->owned_qp) return;
+  if (const Result<> stopped = peer->owned_qp->to_error(); !stopped) TUTTI_LOG(info, "{}", stopped.error().text);
 }
 
 void Mesh::forget(int rank, std::uint32_t sequence) {

@@ -31,6 +31,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "tutti/elements.hpp"
 #include "tutti/error.hpp"

@@ -58,6 +58,7 @@ int main(int argc, char **argv) {
       {"storm", mp::storm},
       {"idle", mp::idle},
       {"mask", mp::mask},
+      {"go_on", mp::go_on},
   };
   const auto found = argc < 2 ? scenarios.end() : scenarios.find(argv[1]);
   if (found == scenarios.end()) {

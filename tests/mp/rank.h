@@ -49,6 +49,7 @@ int leave(const Arguments &arguments);
 int storm(const Arguments &arguments);
 int idle(const Arguments &arguments);
 int mask(const Arguments &arguments);
+int go_on(const Arguments &arguments);
 
 }  // namespace mp
 

@@ -226,7 +226,7 @@ int go_on(const Arguments &arguments) {
     MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &over, 1, TUTTI_INT64, TUTTI_MAX, bystanders));
   }
   // A rank whose last call came to its end has not noticed yet.
-  while (call_world("barrier", world, buffer)) {
+  while (call_world(kind, world, buffer)) {
   }
   expect_failed(world, victims);
   tell("error " + std::string(last_error().text));

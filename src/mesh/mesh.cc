@@ -450,10 +450,13 @@ void Mesh::disarm() {
 }
 
 bool Mesh::flush() {
-  const auto flushed = [](const Peer &peer) {
+  const auto flushed = [this](Peer &peer) {
     if (peer.recovery.phase() == link::Recovery::Phase::failed) return true;
-    // Of a link that is being made again, all that matters is whether the other end has what was sent.
-    return peer.broken ? peer.link.retained() == 0 : peer.posted == peer.completed;
+    if (!peer.broken) return peer.posted == peer.completed;
+    // Of a link that is being made again, all that matters is whether the other end has what was sent: it may have said
+    // so before it left.
+    learn_grants(peer);
+    return peer.link.retained() == 0;
   };
   bool all = true;
   for (std::unique_ptr<Peer> &peer : peers_) {

@@ -232,6 +232,11 @@ void Engine::settle(Lock &lock) {
   wait(condition, lock);
 }
 
+Result<> Engine::begin_agreement(Communicator &communicator, const Ballot &mine) {
+  touch(communicator);
+  return communicator.begin_agreement(mine);
+}
+
 Result<> Engine::agree(Communicator &communicator, const Ballot &mine, std::int64_t limit_ns, Lock &lock) {
   class Agreed final : public OfCommunicator {
    public:
@@ -254,8 +259,7 @@ Result<> Engine::agree(Communicator &communicator, const Ballot &mine, std::int6
   };
   look_now();
   if (failure_) return tl::unexpected<Error>(*failure_);
-  TUTTI_TRY(communicator.begin_agreement(mine));
-  touch(communicator);
+  TUTTI_TRY(begin_agreement(communicator, mine));
   const std::int64_t began = now_ns();
   Agreed condition(*this, communicator, limit_ns == 0 ? 0 : began + limit_ns);
   wait(condition, lock);

@@ -109,6 +109,7 @@ class Engine {
   void wait(Condition &condition, Lock &lock);
   // The living members of a communicator, failed or not, agree on what comes of their ballots; communicator.agreed()
   // has it. 0 for no limit; past it, or TUTTI_TIMEOUT, an error that names who is missing.
+  Result<> begin_agreement(Communicator &communicator, const Ballot &mine);  // and no more
   Result<> agree(Communicator &communicator, const Ballot &mine, std::int64_t limit_ns, Lock &lock);
   // Until the acknowledgements that this rank owes have been posted: a peer's operation may wait for them, so nobody
   // leaves the library before.

@@ -111,12 +111,22 @@ Result<Identity> Family::agree(Communicator &parent, Lock &lock) {
   }
 }
 
-Communicator *Family::found(Communicator &parent, Identity identity, std::vector<std::int32_t> world_ranks) {
+Communicator *Family::found(const Setting &setting, Identity identity, std::vector<std::int32_t> world_ranks) {
   if (members_.size() <= identity.id) members_.resize(identity.id + std::size_t{1});
   auto &member = members_[identity.id];
   member = std::make_unique<Communicator>(
-      engine_.mesh(), mesh::Group::of(std::move(world_ranks), engine_.mesh().ranks()), identity, parent.setting());
+      engine_.mesh(), mesh::Group::of(std::move(world_ranks), engine_.mesh().ranks()), identity, setting);
   return member.get();
+}
+
+Communicator &Family::adopt(Identity identity, std::vector<std::int32_t> world_ranks, const Setting &setting) {
+  if (taken_.size() <= identity.id) taken_.resize(identity.id + std::size_t{1});
+  TUTTI_CHECK(!taken_[identity.id]);
+  taken_[identity.id] = true;
+  generation_ = std::max(generation_, identity.generation);
+  Communicator &made = *found(setting, identity, std::move(world_ranks));
+  engine_.add(made);
+  return made;
 }
 
 Result<Communicator *> Family::make(Communicator &parent, Identity identity, const std::vector<Place> &places,
@@ -126,7 +136,7 @@ Result<Communicator *> Family::make(Communicator &parent, Identity identity, con
     if (places[static_cast<std::size_t>(rank)].colour == mine.colour) ranks.push_back(rank);
   std::ranges::stable_sort(ranks, {}, [&](std::int32_t rank) { return places[static_cast<std::size_t>(rank)].key; });
   for (std::int32_t &rank : ranks) rank = parent.group().world_rank(rank);
-  Communicator *made = found(parent, identity, std::move(ranks));
+  Communicator *made = found(parent.setting(), identity, std::move(ranks));
   made->origin = Origin{parent.identity(), parent.makings};
   engine_.add(*made);
   return made;
@@ -194,8 +204,8 @@ Result<Communicator *> Shrinking::take(const Ballot &agreed) {
   if (!agreed.living[static_cast<std::size_t>(parent_.rank())])
     return fail(Code::peer, "the other ranks took this one for dead and go on without it");
   family_.generation_ = agreed.generation + 1;
-  Communicator *made =
-      family_.found(parent_, Identity{static_cast<std::uint16_t>(number_), family_.generation_}, std::move(living));
+  Communicator *made = family_.found(
+      parent_.setting(), Identity{static_cast<std::uint16_t>(number_), family_.generation_}, std::move(living));
   family_.engine_.add(*made);
   family_.went_on_ = true;
   return made;

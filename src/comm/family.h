@@ -45,6 +45,8 @@ class Family {
   bool went_on() const { return went_on_; }
   // The living members of the parent meet for the last time.
   Result<> part_living(Communicator &parent, std::int64_t limit_ns, Lock &lock);
+  // One whose members know of it by other means, and have kept its number free.
+  Communicator &adopt(Identity identity, std::vector<std::int32_t> world_ranks, const Setting &setting);
   // Collective. Nothing of it may be under way. It is gone then, even with an error.
   Result<> free(Communicator &communicator, Lock &lock);
 
@@ -59,7 +61,7 @@ class Family {
   Result<Communicator *> form(Communicator &parent, Place mine, Lock &lock);
   Result<Communicator *> make(Communicator &parent, Identity identity, const std::vector<Place> &places, Place mine);
 
-  Communicator *found(Communicator &parent, Identity identity, std::vector<std::int32_t> world_ranks);
+  Communicator *found(const Setting &setting, Identity identity, std::vector<std::int32_t> world_ranks);
   std::size_t hold_number(std::size_t from);
   void give_number(std::size_t number);
 

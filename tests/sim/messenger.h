@@ -34,7 +34,7 @@ class Messenger {
     const auto open = [](const auto &one) { return !one.operation.done; };
     return std::ranges::any_of(sends_, open) || std::ranges::any_of(receives_, open);
   }
-  bool over() const { return begun() && !waits() && checked_ == receives_.size(); }
+  bool over() const { return abandoned_ || (begun() && !waits() && checked_ == receives_.size()); }
 
   // Begins something, perhaps; empty, or what is wrong.
   std::string turn(Random &random, bool &happened) {
@@ -57,6 +57,12 @@ class Messenger {
         return fmt::format("rank {}, message {}: {}", rank_.rank(), receives_[checked_].number, flaw);
     }
     return {};
+  }
+  // The communicator has failed: everything has ended, one way or the other.
+  std::string abandon() {
+    if (abandoned_) return {};
+    abandoned_ = true;
+    return waits() ? fmt::format("rank {}: a message of a failed communicator is still under way", rank_.rank()) : "";
   }
   std::string text() const {
     return fmt::format("{} of {} messages sent, {} of {} received", next_send_, to_send_.size(), checked_,
@@ -149,6 +155,7 @@ class Messenger {
   const std::vector<Message> &messages_;
   std::vector<std::size_t> to_send_, to_receive_;  // numbers of messages
   std::size_t next_send_ = 0, next_receive_ = 0, checked_ = 0;
+  bool abandoned_ = false;
   std::deque<Sending> sends_;  // which stay where they are
   std::deque<Receiving> receives_;
   std::map<std::int32_t, std::deque<std::size_t>> from_any_;  // by sender: those that come to receives from anybody

@@ -17,14 +17,20 @@ int draw_ranks(Random &random) {
   return static_cast<int>(random.one_in(5) ? random.between(25, 64) : random.between(9, 24));
 }
 
-std::string draw_algorithms(Random &random, int ranks) {
+bool supports_all(const collectives::Algorithm &algorithm, int fewest, int most) {
+  for (int ranks = fewest; ranks <= most; ++ranks)
+    if (!algorithm.supports({.collective = algorithm.collective, .ranks = ranks})) return false;
+  return true;
+}
+
+// Those that can run among that many and any number of fewer.
+std::string draw_algorithms(Random &random, int ranks, int fewest) {
   std::string text;
   for (int number = 0; number < collectives::kCollectives; ++number) {
     const auto collective = static_cast<Collective>(number);
     std::vector<const collectives::Algorithm *> fitting;
     for (const collectives::Algorithm &algorithm : collectives::algorithms())
-      if (algorithm.collective == collective && algorithm.supports({.collective = collective, .ranks = ranks}))
-        fitting.push_back(&algorithm);
+      if (algorithm.collective == collective && supports_all(algorithm, fewest, ranks)) fitting.push_back(&algorithm);
     // One more than there are: what the table selects.
     const std::uint64_t which = random.below(fitting.size() + 1);
     if (which < fitting.size())
@@ -36,7 +42,7 @@ std::string draw_algorithms(Random &random, int ranks) {
 
 Config draw_config(Random &random, int ranks) {
   Config config = default_config();
-  config.algo = draw_algorithms(random, ranks);
+  config.algo = draw_algorithms(random, ranks, ranks);
   if (random.one_in(4)) return config;
   config.credits = random.one_of({0, 0, 2, 3, 8});
   config.eager_bytes = random.one_of({256, 256, 1024, 4096, 16384});
@@ -145,7 +151,28 @@ void draw_messages(Random &random, Scenario &scenario) {
   }
 }
 
+// Up to all ranks but one. Calls are drawn anew where they have to fit fewer ranks.
+void draw_deaths(Random &random, Scenario &scenario) {
+  const int most = random.one_in(4) ? scenario.ranks - 1 : std::min(2, scenario.ranks - 1);
+  const std::uint64_t reach = 1ull << random.between(4, 14);
+  for (int left = static_cast<int>(random.between(1, most)); left > 0; --left) {
+    const auto rank = static_cast<int>(random.below(static_cast<std::uint64_t>(scenario.ranks)));
+    if (scenario.dies(rank)) continue;
+    scenario.deaths.push_back({rank, random.below(reach), random.one_of({1'000l, 100'000l, 3'000'000l})});
+  }
+  const int living = scenario.ranks - static_cast<int>(scenario.deaths.size());
+  scenario.config.algo = draw_algorithms(random, scenario.ranks, living);
+  for (std::int64_t calls = random.between(1, scenario.ranks <= 8 ? 4 : 2); calls > 0; --calls)
+    scenario.after.push_back(draw_call(random, scenario.config, living));
+  if (scenario.calls.size() < 2) return;
+  for (ModelShape &call : scenario.calls[1]) call = draw_call(random, scenario.config, living);
+}
+
 }  // namespace
+
+bool Scenario::dies(int rank) const {
+  return std::ranges::any_of(deaths, [rank](const DeathOf &death) { return death.rank == rank; });
+}
 
 Scenario draw_scenario(std::uint64_t seed) {
   Random random(seed);
@@ -179,6 +206,8 @@ Scenario draw_scenario(std::uint64_t seed) {
   Random beside(seed ^ 0x6265'7369'6465);
   if (beside.one_in(4)) draw_persistent(beside, scenario);
   if (beside.one_in(4)) draw_messages(beside, scenario);
+  Random fatal(seed ^ 0x6661'7461'6c);
+  if (fatal.one_in(4)) draw_deaths(fatal, scenario);
   if (beside.one_in(3)) scenario.first_call = comm::kCallMask - static_cast<std::uint32_t>(beside.below(4));
   return scenario;
 }
@@ -194,6 +223,12 @@ std::string Scenario::text() const {
   for (std::size_t rank = 0; rank < faults.size(); ++rank)
     for (const softdev::Fault &fault : faults[rank])
       all += fmt::format("\n  rank {}: {} at {} ({})", rank, fault.call, fault.nth, fault.value);
+  for (const DeathOf &death : deaths)
+    all +=
+        fmt::format("\n  rank {} dies in turn {}, which all know within {} ns", death.rank, death.turn, death.news_ns);
+  for (const ModelShape &call : after)
+    all += fmt::format("\n  after a shrink: {}{}", comm::describe(ModelCall::shape(call.problem, call.type, call.op)),
+                       call.problem.in_place ? ", in place" : "");
   for (std::size_t c = 0; c < calls.size(); ++c)
     for (const ModelShape &call : calls[c])
       all += fmt::format("\n  communicator {}: {}{}", c,

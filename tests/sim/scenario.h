@@ -36,6 +36,13 @@ struct Message {
   bool any_source = false, any_tag = false;  // as the receive says
 };
 
+// A rank that is killed; the others learn of it one by one.
+struct DeathOf {
+  int rank = 0;
+  std::uint64_t turn = 0;    // of all ranks
+  std::int64_t news_ns = 0;  // the longest time until a survivor knows
+};
+
 struct Scenario {
   std::uint64_t seed = 0;
   int ranks = 2;
@@ -52,7 +59,12 @@ struct Scenario {
   // By rank: what breaks. Empty: nothing does.
   std::vector<std::vector<softdev::Fault>> faults;
   std::vector<std::uint32_t> speed;  // by rank: how often it has its turn
+  std::vector<DeathOf> deaths;
+  // With deaths: the second communicator is of those who never die, and goes on through them. Whoever lives shrinks,
+  // and makes these calls, whatever the number of ranks, on what that gave.
+  std::vector<ModelShape> after;
 
+  bool dies(int rank) const;
   std::string text() const;
 };
 

@@ -86,16 +86,22 @@ struct LaneTrack {
 struct Actor {
   Rank *rank = nullptr;
   std::vector<Track> tracks;
-  std::vector<std::unique_ptr<comm::Communicator>> extra;  // communicators beyond the rank's own
   std::vector<LaneTrack> lanes;
   std::unique_ptr<Messenger> messenger;
+  // Deaths, and what follows.
+  bool dead = false;
+  std::vector<std::int64_t> news_ns;     // by rank: when this one learns that it is dead; 0: never, or it knows
+  comm::Communicator *newest = nullptr;  // the world, then what shrinking gave
+  std::unique_ptr<comm::Shrinking> shrinking;
+  std::vector<ModelShape> script;  // the calls on it
   bool over() const {
     return std::ranges::all_of(tracks, &Track::over) && std::ranges::all_of(lanes, &LaneTrack::over) &&
-           messenger->over();
+           messenger->over() && !newest->failure() &&
+           std::ranges::all_of(news_ns, [](std::int64_t at) { return at == 0; });
   }
   // Whether this rank is inside of Engine::run().
   bool waits() const {
-    return rank->engine().mesh().owes() ||
+    return rank->engine().mesh().owes() || shrinking != nullptr ||
            std::ranges::any_of(tracks, [](const Track &t) { return !t.running.empty(); }) ||
            std::ranges::any_of(lanes, [](const LaneTrack &t) { return t.call != nullptr; }) || messenger->waits();
   }
@@ -118,7 +124,9 @@ class Simulation {
     if (outcome_.problem.empty()) outcome_.problem = text;
   }
   void trace(std::uint64_t value) { outcome_.trace = (outcome_.trace ^ value) * 0x100000001b3ull + (value >> 32); }
-  bool all_over() const { return std::ranges::all_of(actors_, &Actor::over); }
+  bool all_over() const {
+    return std::ranges::all_of(actors_, [](const Actor &actor) { return actor.dead || actor.over(); });
+  }
 
   Result<> bring_up_all() {
     TUTTI_TRY(ranks_, bring_up(scenario_.ranks, [&](int rank) {
@@ -136,16 +144,18 @@ class Simulation {
     for (auto &rank : ranks_) {
       Actor actor;
       actor.rank = rank.get();
+      actor.newest = &rank->communicator();
+      actor.news_ns.resize(ranks_.size());
       for (std::size_t c = 0; c < scenario_.calls.size(); ++c) {
         comm::Communicator *communicator = &rank->communicator();
         if (c > 0) {
           comm::Setting setting = {.window_bytes = static_cast<std::uint32_t>(scenario_.config.early_bytes)};
           TUTTI_TRY(setting.overrides, collectives::parse_overrides(scenario_.config.algo));
-          actor.extra.push_back(
-              std::make_unique<comm::Communicator>(rank->engine().mesh(), mesh::Group::world(rank->ranks()),
-                                                   comm::Identity{static_cast<std::uint16_t>(c), 1}, setting));
-          communicator = actor.extra.back().get();
-          rank->engine().add(*communicator);
+          if (scenario_.dies(rank->rank())) continue;
+          std::vector<std::int32_t> members;
+          for (std::int32_t member = 0; member < scenario_.ranks; ++member)
+            if (!scenario_.dies(member)) members.push_back(member);
+          communicator = &rank->family().adopt({static_cast<std::uint16_t>(c), 1}, std::move(members), setting);
         }
         Track track;
         track.communicator = communicator;
@@ -170,20 +180,27 @@ class Simulation {
 
   // One rank's turn: it may begin a call, polls a few times, and ends the calls that are done.
   void turn() {
+    kill_due();
     const std::size_t index = draw_rank();
     Actor &actor = actors_[index];
-    bool happened = false;
+    if (actor.dead) return;
+    bool happened = go_on(actor);
     for (std::size_t c = 0; c < actor.tracks.size(); ++c)
-      if (Track &track = actor.tracks[c]; track.running.size() < track.depth && !track.begun() && random_.one_in(2)) {
+      if (Track &track = actor.tracks[c];
+          track.running.size() < track.depth && !track.begun() && !track.communicator->failure() && random_.one_in(2)) {
         begin(actor, track, c);
         happened = true;
       }
-    for (std::size_t lane = 0; lane < actor.lanes.size(); ++lane)
-      if (random_.one_in(3)) happened |= begin_lane(actor, lane);
-    if (const std::string flaw = actor.messenger->turn(random_, happened); !flaw.empty()) problem(flaw);
-    if (!scenario_.away || actor.waits() || (actor.over() && !scenario_.faults.empty())) {
-      for (std::uint64_t polls = 1 + random_.below(4); polls > 0; --polls) happened |= poll(actor);
+    if (!actor.rank->communicator().failure()) {
+      for (std::size_t lane = 0; lane < actor.lanes.size(); ++lane)
+        if (random_.one_in(3)) happened |= begin_lane(actor, lane);
+      if (const std::string flaw = actor.messenger->turn(random_, happened); !flaw.empty()) problem(flaw);
     }
+    if (in_library(actor)) {
+      for (std::uint64_t polls = 1 + random_.below(4); polls > 0; --polls) happened |= poll(actor);
+      happened |= hear_deaths(actor);
+    }
+    if (drop_failed(actor)) happened = true;
     // In any order: a caller may wait for whichever it likes.
     for (std::size_t c = 0; c < actor.tracks.size(); ++c) {
       Track &track = actor.tracks[c];
@@ -195,12 +212,123 @@ class Simulation {
     }
     happened |= carry_letters(actor);
     for (std::size_t lane = 0; lane < actor.lanes.size(); ++lane) happened |= end_lane(actor, lane);
-    if (const std::string flaw = actor.messenger->check(happened); !flaw.empty()) problem(flaw);
+    if (!actor.rank->communicator().failure())
+      if (const std::string flaw = actor.messenger->check(happened); !flaw.empty()) problem(flaw);
     idle_ = happened ? 0 : idle_ + 1;
     // Nothing moves: who waits for a timer gets there sooner.
     if (idle_ > 20 * total_speed_) now_ns_ += static_cast<std::int64_t>(random_.below(200'000));
     // By shares of turns, so that a slow rank has as many.
     if (idle_ > kIdleTurnsPerRank * total_speed_) problem("hang: " + where_it_hangs());
+  }
+
+  // ---- Deaths ----
+
+  void kill_due() {
+    ++turns_;
+    for (const DeathOf &death : scenario_.deaths) {
+      Actor &victim = actors_[static_cast<std::size_t>(death.rank)];
+      if (victim.dead || death.turn >= turns_) continue;
+      trace(0xdead00 + static_cast<std::uint64_t>(death.rank));
+      victim.dead = true;
+      victim.shrinking.reset();
+      victim.messenger.reset();
+      ranks_[static_cast<std::size_t>(death.rank)].reset();
+      victim.tracks.clear();
+      victim.lanes.clear();
+      ++outcome_.deaths;
+      for (Actor &actor : actors_)
+        if (!actor.dead)
+          actor.news_ns[static_cast<std::size_t>(death.rank)] =
+              now_ns_ + 1 + static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(death.news_ns)));
+    }
+  }
+
+  bool hear_deaths(Actor &actor) {
+    bool heard = false;
+    for (std::size_t rank = 0; rank < actor.news_ns.size(); ++rank) {
+      if (actor.news_ns[rank] == 0 || actor.news_ns[rank] > now_ns_) continue;
+      actor.news_ns[rank] = 0;
+      actor.rank->engine().bury({static_cast<int>(rank), "it was killed"});
+      heard = true;
+    }
+    return heard;
+  }
+
+  // Whether that is an error as a death brings it, known to this rank.
+  bool is_of_a_death(const Actor &actor, const Error &error) {
+    const auto peer = static_cast<std::size_t>(error.peer);
+    return error.code == Code::peer && peer < actors_.size() && actors_[peer].dead && actor.news_ns[peer] == 0;
+  }
+
+  // All that was under way on a failed communicator has ended, and says of whom it died, or had come to its end before.
+  bool drop_failed(Actor &actor) {
+    bool dropped = false;
+    const auto conclude = [&](comm::Communicator &communicator, comm::Operation &operation) {
+      dropped = true;
+      if (!operation.done) return problem("an operation of a failed communicator is still under way");
+      if (const Result<> result = communicator.finish(operation); !result && !is_of_a_death(actor, result.error()))
+        problem("an operation ended with: " + result.error().text);
+    };
+    for (Track &track : actor.tracks) {
+      if (!track.communicator->failure()) continue;
+      for (const Track::Running &running : track.running) conclude(*track.communicator, *running.operation);
+      track.running.clear();
+      track.next = track.script->size();
+    }
+    comm::Communicator &world = actor.rank->communicator();
+    if (!world.failure()) return dropped;
+    for (LaneTrack &track : actor.lanes) {
+      if (track.call) conclude(world, *track.operation);
+      track.call.reset();
+      track.starts = track.script->starts;
+    }
+    if (const std::string flaw = actor.messenger->abandon(); !flaw.empty()) problem(flaw);
+    return dropped;
+  }
+
+  // Shrinks what has failed, at a time of its own, and begins the calls that come after.
+  bool go_on(Actor &actor) {
+    if (!actor.newest->failure()) return false;
+    if (!actor.shrinking) {
+      if (!random_.one_in(3)) return false;
+      actor.shrinking = std::make_unique<comm::Shrinking>(actor.rank->family(), *actor.newest);
+      begin_agreement(actor);
+      return true;
+    }
+    if (!actor.newest->agreement_over()) return false;
+    Result<comm::Communicator *> made = actor.shrinking->take(actor.newest->agreed());
+    if (!made) problem("shrink: " + made.error().text);
+    else if (*made == nullptr) begin_agreement(actor);
+    else take_shrunk(actor, **made);
+    return true;
+  }
+
+  void begin_agreement(Actor &actor) {
+    const Result<> begun = actor.rank->engine().begin_agreement(*actor.newest, actor.shrinking->ballot());
+    if (!begun) problem("shrink: " + begun.error().text);
+  }
+
+  // All its members have to have made it alike.
+  void take_shrunk(Actor &actor, comm::Communicator &made) {
+    std::vector<int> members;
+    for (int rank = 0; rank < made.ranks(); ++rank) members.push_back(made.group().world_rank(rank));
+    const auto [known, first] = shrunk_.emplace(std::pair{made.id(), made.generation()}, members);
+    if (known->second != members) problem("two ranks made different communicators of one number");
+    outcome_.shrinks += first ? 1 : 0;
+    trace(0x5417 << 16 | made.id());
+    actor.shrinking.reset();
+    actor.newest = &made;
+    if (actor.tracks.size() > scenario_.calls.size()) actor.tracks.pop_back();  // of the one before
+    actor.script = scenario_.after;
+    for (ModelShape &shape : actor.script) {
+      shape.problem.ranks = made.ranks();
+      shape.problem.root %= made.ranks();
+    }
+    Track track;
+    track.communicator = &made;
+    track.script = &actor.script;
+    track.depth = scenario_.depth;
+    actor.tracks.push_back(std::move(track));
   }
 
   // Letters to one rank, as control would bring them: in order, but late, and now and then lost.
@@ -253,7 +381,8 @@ class Simulation {
     const mesh::Statistics &after = mesh.statistics();
     for (mesh::Breakage &breakage : mesh.take_breakages()) problem("a link broke: " + breakage.text);
     for (const Track &track : actor.tracks)
-      if (track.communicator->failure()) problem("a call failed: " + track.communicator->failure()->text);
+      if (const auto &failure = track.communicator->failure(); failure && !is_of_a_death(actor, *failure))
+        problem("a call failed: " + failure->text);
     const std::uint64_t sent = after.messages_sent + after.chunks_sent + after.grants_written;
     trace(static_cast<std::uint64_t>(actor.rank->rank()) << 32 | static_cast<std::uint32_t>(found));
     trace(sent);
@@ -264,7 +393,7 @@ class Simulation {
   void begin(Actor &actor, Track &track, std::size_t communicator) {
     const ModelShape &shape = (*track.script)[track.next];
     auto call = std::make_unique<ModelCall>(with_values(shape, static_cast<std::uint32_t>(track.next)),
-                                            actor.rank->rank(), shape.type, shape.op, put);
+                                            track.communicator->rank(), shape.type, shape.op, put);
     trace(communicator << 8 | track.next);
     Result<comm::Operation *> started = actor.rank->engine().start(*track.communicator, call->call());
     if (!started) return problem("start: " + started.error().text);
@@ -317,6 +446,10 @@ class Simulation {
   std::string where_it_hangs() {
     std::string text;
     for (const Actor &actor : actors_) {
+      if (actor.dead) continue;
+      if (actor.newest->failure())
+        text += fmt::format("\n  rank {}: has failed ({}), {}", actor.rank->rank(), actor.newest->failure()->text,
+                            actor.shrinking ? "shrinks" : "does not shrink");
       for (std::size_t c = 0; c < actor.tracks.size(); ++c) {
         const Track &track = actor.tracks[c];
         text += fmt::format("\n  rank {}, communicator {}: ", actor.rank->rank(), c);
@@ -348,9 +481,10 @@ class Simulation {
     for (int rounds = 0; quiet < 200 && outcome_.problem.empty(); ++rounds) {
       bool happened = false;
       for (Actor &actor : actors_)
-        happened |= poll(actor) | carry_letters(actor) | !actor.rank->engine().mesh().flush() |
-                    actor.rank->engine().mesh().troubled() |
-                    !letters_[static_cast<std::size_t>(actor.rank->rank())].queue.empty();
+        if (!actor.dead)
+          happened |= poll(actor) | carry_letters(actor) | !actor.rank->engine().mesh().flush() |
+                      actor.rank->engine().mesh().troubled() |
+                      !letters_[static_cast<std::size_t>(actor.rank->rank())].queue.empty();
       quiet = happened ? 0 : quiet + 1;
       now_ns_ += 10'000;
       if (rounds > kSettleRounds) problem("what was sent is not delivered: " + where_it_hangs());
@@ -365,12 +499,14 @@ class Simulation {
     };
     std::vector<std::vector<View>> views(actors_.size(), std::vector<View>(actors_.size()));
     for (std::size_t a = 0; a < actors_.size(); ++a) {
+      if (actors_[a].dead) continue;
       mesh::Mesh &mesh = actors_[a].rank->engine().mesh();
       mesh.check();
       for (const mesh::LinkView &view : mesh.view_links()) {
         views[a][static_cast<std::size_t>(view.peer)] = {view.sent, view.received};
         outcome_.reconnects += view.reconnects;
         const std::string link = fmt::format("rank {} to rank {}", a, view.peer);
+        if (actors_[static_cast<std::size_t>(view.peer)].dead) continue;
         if (view.held != 0) problem(fmt::format("{}: {} arrivals are still held", link, view.held));
         for (int c = 0; c < link::kClasses; ++c)
           if (view.credits[c] > view.limits.credits[c] || view.credits[c] < view.limits.credits[c] / 2)
@@ -380,14 +516,15 @@ class Simulation {
           problem(fmt::format("{}: {} of {} chunks are home", link, view.chunk_credits, view.limits.chunks));
       }
       outcome_.retransmitted += mesh.statistics().retransmitted;
-      if (const Result<> parted = actors_[a].rank->communicator().check_lanes(); !parted) problem(parted.error().text);
+      comm::Communicator &world = actors_[a].rank->communicator();
+      if (const Result<> parted = world.check_lanes(); !parted && !world.failure()) problem(parted.error().text);
       const std::string memory = mesh.describe_memory();
       if (memory.find(" 0 held, 0 to be posted") == std::string::npos)
         problem(fmt::format("rank {}: not all receive buffers are posted: {}", a, memory));
     }
     for (std::size_t a = 0; a < actors_.size(); ++a)
       for (std::size_t b = 0; b < actors_.size(); ++b)
-        if (views[a][b].sent != views[b][a].received)
+        if (!actors_[a].dead && !actors_[b].dead && views[a][b].sent != views[b][a].received)
           problem(fmt::format("rank {} sent {} messages to rank {}, which received {}", a, views[a][b].sent, b,
                               views[b][a].received));
   }
@@ -399,7 +536,8 @@ class Simulation {
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::vector<Actor> actors_;
   std::map<std::size_t, Letters> letters_;
-  std::uint64_t total_speed_ = 0;
+  std::map<std::pair<std::uint16_t, std::uint32_t>, std::vector<int>> shrunk_;  // members, by identity
+  std::uint64_t total_speed_ = 0, turns_ = 0;
   std::uint64_t idle_ = 0;
 };
 

@@ -16,6 +16,7 @@ struct Outcome {
   std::uint64_t trace = 0;  // hash of everything that happened, in order
   std::uint64_t steps = 0;
   std::uint64_t reconnects = 0, retransmitted = 0;  // ends of links, messages
+  std::uint64_t deaths = 0, shrinks = 0;            // ranks, communicators that survivors made
 };
 
 Outcome simulate(const Scenario &scenario);

@@ -35,7 +35,7 @@ void name_seed(std::uint64_t seed) {
 }
 
 TEST(Simulation, EverySeedGivesRightResultsAndAllCreditsComeHome) {
-  std::uint64_t steps = 0, reconnects = 0, retransmitted = 0;
+  std::uint64_t steps = 0, reconnects = 0, retransmitted = 0, deaths = 0, shrinks = 0;
   int problems = 0;
   for (std::uint64_t seed = first_seed; seed < first_seed + seeds && problems < 5; ++seed) {
     name_seed(seed);
@@ -45,15 +45,20 @@ TEST(Simulation, EverySeedGivesRightResultsAndAllCreditsComeHome) {
     steps += outcome.steps;
     reconnects += outcome.reconnects;
     retransmitted += outcome.retransmitted;
+    deaths += outcome.deaths;
+    shrinks += outcome.shrinks;
     if (outcome.problem.empty()) continue;
     ++problems;
     ADD_FAILURE() << outcome.problem << "\n" << scenario.text() << "\nagain: test_sim --seeds 1 --first " << seed;
   }
-  std::fprintf(stderr, "%s\n",
-               fmt::format("{} seeds from {} on, {} polls, {} ends of links made again, {} messages sent again", seeds,
-                           first_seed, steps, reconnects, retransmitted)
-                   .c_str());
-  EXPECT_TRUE(reconnects > 0 || seeds < 50);
+  std::fprintf(
+      stderr, "%s\n",
+      fmt::format(
+          "{} seeds from {} on, {} polls, {} ends of links made again, {} messages sent again, {} ranks killed, "
+          "{} communicators made of who lived",
+          seeds, first_seed, steps, reconnects, retransmitted, deaths, shrinks)
+          .c_str());
+  EXPECT_TRUE((reconnects > 0 && deaths > 0 && shrinks > 0) || seeds < 50);
 }
 
 TEST(Simulation, ASeedRepeatsToTheBit) {

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "comm/engine.h"
+#include "comm/family.h"
 #include "mesh/bringup.h"
 #include "softdev/softdev.h"
 #include "verbs/rdma_core.h"
@@ -71,8 +71,7 @@ class Rank {
     setting.first_call = setup_.first_call;
     TUTTI_TRY(setting.overrides, collectives::parse_overrides(setup_.config.algo));
     TUTTI_TRY(engine_, comm::Engine::create(std::move(mesh), control, comm::wait_policy(2, setup_.config)));
-    communicator_ = std::make_unique<comm::Communicator>(engine_->mesh(), setting);
-    engine_->add(*communicator_);
+    family_ = std::make_unique<comm::Family>(*engine_, setting);
     return {};
   }
 
@@ -80,12 +79,13 @@ class Rank {
   int ranks() const { return ranks_; }
   const Config &config() const { return setup_.config; }
   comm::Engine &engine() { return *engine_; }
-  comm::Communicator &communicator() { return *communicator_; }
+  comm::Family &family() { return *family_; }
+  comm::Communicator &communicator() { return family_->world(); }
   Result<> run(const comm::Call &call) {
     comm::Lock none;
-    return engine_->run(*communicator_, call, none);
+    return engine_->run(communicator(), call, none);
   }
-  Result<comm::Operation *> start(const comm::Call &call) { return engine_->start(*communicator_, call); }
+  Result<comm::Operation *> start(const comm::Call &call) { return engine_->start(communicator(), call); }
 
  private:
   std::vector<const verbs::Device *> pointers() const {
@@ -100,7 +100,7 @@ class Rank {
   std::vector<verbs::Device> devices_;
   std::optional<mesh::Bringup> bringup_;
   std::unique_ptr<comm::Engine> engine_;
-  std::unique_ptr<comm::Communicator> communicator_;
+  std::unique_ptr<comm::Family> family_;
 };
 
 // Brings up `ranks` ranks one after the other in this thread.

@@ -94,10 +94,12 @@ struct Actor {
   comm::Communicator *newest = nullptr;  // the world, then what shrinking gave
   std::unique_ptr<comm::Shrinking> shrinking;
   std::vector<ModelShape> script;  // the calls on it
-  bool over() const {
+  bool finished() const {
     return std::ranges::all_of(tracks, &Track::over) && std::ranges::all_of(lanes, &LaneTrack::over) &&
-           messenger->over() && !newest->failure() &&
-           std::ranges::all_of(news_ns, [](std::int64_t at) { return at == 0; });
+           messenger->over() && !newest->failure();
+  }
+  bool over() const {
+    return finished() && std::ranges::all_of(news_ns, [](std::int64_t at) { return at == 0; });
   }
   // Whether this rank is inside of Engine::run().
   bool waits() const {
@@ -196,7 +198,9 @@ class Simulation {
         if (random_.one_in(3)) happened |= begin_lane(actor, lane);
       if (const std::string flaw = actor.messenger->turn(random_, happened); !flaw.empty()) problem(flaw);
     }
-    if (in_library(actor)) {
+    // Who is through is needed only where something has broken.
+    const bool needed = !scenario_.faults.empty() || !scenario_.deaths.empty();
+    if (!scenario_.away || actor.waits() || (actor.finished() && needed)) {
       for (std::uint64_t polls = 1 + random_.below(4); polls > 0; --polls) happened |= poll(actor);
       happened |= hear_deaths(actor);
     }
@@ -370,7 +374,7 @@ class Simulation {
     return happened;
   }
   // Inside of a call, or, when there is nothing more to do, in finalize.
-  bool in_library(const Actor &actor) const { return !scenario_.away || actor.waits() || actor.over(); }
+  bool in_library(const Actor &actor) const { return !scenario_.away || actor.waits() || actor.finished(); }
 
   bool poll(Actor &actor) {
     mesh::Mesh &mesh = actor.rank->engine().mesh();

@@ -124,9 +124,23 @@ bool exercise(tutti_comm *comm) {
   return worked(tutti_comm_free(&copy), "free copy") && fine;
 }
 
+// Makes a communicator of those who live on, and uses it: where a death came in between, some may have made it and
+// others not.
+bool make_and_use(tutti_comm *world, bool member) {
+  tutti_comm *made = nullptr;
+  MP_TRY(tutti_comm_split(world, member ? 0 : TUTTI_UNDEFINED, 0, &made));
+  if (!member) return true;
+  std::int64_t one = 1;
+  const bool fine =
+      worked(tutti_allreduce(TUTTI_IN_PLACE, &one, 1, TUTTI_INT64, TUTTI_SUM, made), "on what was made") &&
+      worked(tutti_barrier(made), "on what was made");
+  return worked(tutti_comm_free(&made), "free") && fine;
+}
+
 // One call of each kind, until a death is noticed.
-bool call_world(const std::string &kind, tutti_comm *world, std::vector<double> &buffer) {
+bool call_world(const std::string &kind, tutti_comm *world, std::vector<double> &buffer, bool dies) {
   const int rank = rank_of(world), size = size_of(world);
+  if (kind == "make") return make_and_use(world, !dies);
   if (kind == "barrier") return worked(tutti_barrier(world), "barrier");
   if (kind == "message" || kind == "any") {
     std::int32_t token = rank;
@@ -209,14 +223,18 @@ int go_on(const Arguments &arguments) {
   const auto mine = victims.find(rank);
   const Victim *const dies = mine != victims.end() ? &mine->second : nullptr;
   MP_OK(tutti_comm_split(world, dies != nullptr ? TUTTI_UNDEFINED : 0, 0, &bystanders));
+  // Not all ranks have the same numbers of communicators free, so they have to agree on one for what they shrink to.
+  tutti_comm *some = nullptr;
+  MP_OK(tutti_comm_split(world, rank % 2 == 0 ? 0 : TUTTI_UNDEFINED, 0, &some));
   std::vector<double> buffer(kind == "large" ? 2'000'000 : 1000);
-  for (int i = 0; i < 3; ++i) static_cast<void>(call_world(kind, world, buffer));  // who is done may die at once
+  for (int i = 0; i < 3; ++i)
+    static_cast<void>(call_world(kind, world, buffer, dies != nullptr));  // who is done may die at once
   tell("ready");
   if (dies != nullptr && dies->moment == "call") die_in(dies->delay_us);
   if (dies != nullptr && dies->moment == "exit") std::_Exit(0);
   std::int64_t calls = 0;
   for (std::int64_t over = 0; over == 0; ++calls) {
-    over = call_world(kind, world, buffer) ? 0 : 1;
+    over = call_world(kind, world, buffer, dies != nullptr) ? 0 : 1;
     if (bystanders == nullptr) continue;
     if (kind == "idle") rest_us(20'000);
     // Undisturbed, whatever becomes of the world.
@@ -226,7 +244,7 @@ int go_on(const Arguments &arguments) {
     MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &over, 1, TUTTI_INT64, TUTTI_MAX, bystanders));
   }
   // A rank whose last call came to its end has not noticed yet.
-  while (call_world(kind, world, buffer)) {
+  while (call_world(kind, world, buffer, dies != nullptr)) {
   }
   expect_failed(world, victims);
   tell("error " + std::string(last_error().text));

@@ -49,6 +49,10 @@ TEST(Survival, AfterADeathInASmallAllreduce) { expect_survivors(8, "small", {{5,
 TEST(Survival, AfterADeathInABarrier) { expect_survivors(4, "barrier", {{1, "call:3000"}}); }
 TEST(Survival, AfterADeathAmongMessages) { expect_survivors(4, "message", {{2, "call:3000"}}); }
 TEST(Survival, AfterADeathWhileReceivesAreFromAnySource) { expect_survivors(4, "any", {{2, "call:3000"}}); }
+TEST(Survival, AfterADeathWhileCommunicatorsAreMade) {
+  for (const int delay : {0, 50, 300, 1000, 3000, 7000})
+    expect_survivors(5, "make", {{3, fmt::format("call:{}", delay)}});
+}
 TEST(Survival, AfterADeathOutsideOfCalls) { expect_survivors(4, "idle", {{3, "call:30000"}}); }
 TEST(Survival, AfterAnExitWithoutFinalize) { expect_survivors(4, "small", {{1, "exit"}}); }
 TEST(Survival, AfterTheDeathOfRankZero) { expect_survivors(4, "small", {{0, "call:1000"}}); }

@@ -433,7 +433,7 @@ TUTTI_API tutti_result tutti_iprobe(int32_t from, int32_t tag, tutti_comm *comm,
  * where keys are equal; *made is null for TUTTI_UNDEFINED. dup: the same ranks in the same order. create: the listed
  * ranks of the parent, in that order; all ranks of the parent call it with the same list; *made is null on those not
  * listed. Errors: COMM, ARGUMENT (colour, a rank that does not exist or is listed twice), MISMATCH (the list differs
- * between ranks), LIMIT (65,535 on a rank), PEER, LINK, ABORTED. */
+ * between ranks), LIMIT (65,534 on a rank), PEER, LINK, ABORTED. */
 #define TUTTI_UNDEFINED (-1)
 TUTTI_API tutti_result tutti_comm_split(tutti_comm *parent, int32_t colour, int32_t key,
                                         tutti_comm **made) TUTTI_NOEXCEPT;

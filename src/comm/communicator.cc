@@ -366,6 +366,7 @@ void Communicator::fail(Error error) {
     recorder->tell(now_ns());
   if (failure_) return;
   failure_ = std::move(error);
+  mesh_.void_stream(identity_.id);
   const auto end = [this](Operation &operation) {
     operation.execution.cancel();
     operation.failure = failure_;

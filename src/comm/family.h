@@ -25,7 +25,7 @@ namespace tutti::comm {
 class Family {
  public:
   friend class Shrinking;
-  static constexpr std::size_t kMost = 65'536;  // numbers in a message
+  static constexpr std::size_t kMost = mesh::kNobody;  // numbers in a message, but for that one
   static constexpr std::int32_t kNoColour = -1;
 
   Family(Engine &engine, const Setting &setting);

@@ -59,6 +59,9 @@ struct Header {
   std::uint8_t flags() const { return static_cast<std::uint8_t>(identity >> 8); }
   // Of the connection; a message of an earlier one is dropped.
   std::uint16_t epoch() const { return static_cast<std::uint16_t>(identity >> 16); }
+  void give_to(std::uint16_t communicator) {
+    identity = (identity & ~(std::uint64_t{0xffff} << 32)) | std::uint64_t{communicator} << 32;
+  }
   std::uint16_t communicator() const { return static_cast<std::uint16_t>(identity >> 32); }
   // Position among all messages of this link and direction, modulo 2^16: far more than are ever unacknowledged.
   std::uint16_t sequence() const { return static_cast<std::uint16_t>(identity >> 48); }

@@ -34,6 +34,9 @@ struct Stream {
   std::uint32_t signature = 0;
 };
 
+// The number of no communicator: whoever gets such a message gives its buffer back.
+inline constexpr std::uint16_t kNobody = 0xffff;
+
 struct Sent {
   bool accepted = false;
   bool holds_memory = false;
@@ -162,6 +165,9 @@ class Mesh {
   void read_events(std::int64_t now);
   // That rank is gone: its link is of no use any more.
   void abandon(int rank);
+  // A communicator has failed here, and others may not know yet: what was sent for it, and not received before its link
+  // broke, comes as a message for nobody, but for failure notices.
+  void void_stream(std::uint16_t communicator);
   // The memory that a message of that sequence was sent from goes, acknowledged or not: its call has failed.
   void forget(int peer, std::uint32_t sequence);
   // The same for all that was sent from there.
@@ -227,6 +233,7 @@ class Mesh {
   void rebuild(Peer &peer, std::int64_t now);
   void join(Peer &peer, std::int64_t now);
   void replay(Peer &peer);
+  void renew(Peer &peer, link::Header &header) const;
   void give_up(Peer &peer);
   void write_letter(Peer &peer, LetterKind kind);
   void attempt_failed(Peer &peer, const Error &error, std::int64_t now);
@@ -246,6 +253,7 @@ class Mesh {
   std::vector<std::int32_t> troubled_;  // ranks
   std::vector<Letter> letters_;
   bool reconnecting_ = false;
+  std::vector<bool> voided_;  // communicators, by number
   std::int64_t events_read_ns_ = 0;
   std::vector<int> fds_;
   Statistics statistics_;

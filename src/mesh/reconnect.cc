@@ -141,6 +141,18 @@ void Mesh::attempt_failed(Peer &peer, const Error &error, std::int64_t now) {
   peer.recovery.failed_to(now);
 }
 
+void Mesh::void_stream(std::uint16_t communicator) {
+  if (voided_.size() <= communicator) voided_.resize(communicator + std::size_t{1});
+  voided_[communicator] = true;
+}
+
+void Mesh::renew(Peer &peer, link::Header &header) const {
+  peer.link.renew(header);
+  const std::uint16_t communicator = header.communicator();
+  if (communicator < voided_.size() && voided_[communicator] && header.kind() != link::Kind::failure)
+    header.give_to(kNobody);
+}
+
 // As much as the send queue takes; the rest later. Nothing else is sent before.
 void Mesh::replay(Peer &peer) {
   peer.broken = false;
@@ -153,14 +165,14 @@ void Mesh::replay(Peer &peer) {
     const Retained &message = peer.retained[place];
     std::byte *slot = peer.slots + static_cast<std::size_t>(place) * peer.slot_stride;
     if (message.chunk < 0) {
-      peer.link.renew(*reinterpret_cast<link::Header *>(slot));
+      renew(peer, *reinterpret_cast<link::Header *>(slot));
       post_slot(peer, slot, message.bytes);
     } else {
       std::byte *front = slot;
       const std::size_t chunk = static_cast<std::uint32_t>(message.chunk) % limits_.chunks;
       if (!peer.rail->copies_at_post) front = peer.bounce + chunk * chunk_stride_ + kChunkHeaderOffset;
-      peer.link.renew(*reinterpret_cast<link::Header *>(front));
-      // Of a call that failed: its memory is not ours any more, and nobody reads what comes; any bytes will do.
+      renew(peer, *reinterpret_cast<link::Header *>(front));
+      // Of a call that failed: its memory is not ours any more, and the message is for nobody; any bytes will do.
       post_staged(peer, front, message.data != nullptr ? message.data : peer.incoming_chunks, message);
     }
     ++peer.retransmitted;

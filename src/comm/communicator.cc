@@ -46,8 +46,7 @@ Communicator::Communicator(mesh::Mesh &mesh, mesh::Group group, Identity identit
 
 // The plan of a shape that last_conversion_ has been chosen for.
 Result<Entry *> Communicator::entry_for(const Shape &shape) {
-  collectives::Overrides overrides;
-  if (!shape.parting) overrides = setting_.overrides;  // nobody chose how ranks part
+  collectives::Overrides overrides = setting_.overrides;
   if (shape.algorithm != nullptr) overrides.of(shape.collective) = shape.algorithm;
   TUTTI_TRY(const Choice choice,
             collectives::select({.collective = shape.collective,

@@ -85,6 +85,8 @@ class Communicator {
   // Starts a call; it ends with finish(). The lists of the call are read before this returns, its buffers until the
   // operation is done.
   Result<Operation *> start(const Call &call);
+  // Algorithms of the calls from here on, alike on all ranks; persistent calls keep those they were made under.
+  void set_algorithms(const collectives::Overrides &overrides);
   // Makes a persistent call, the same on all ranks; it lives until close(), in which nothing of it may be under way.
   // Error: as many made as there are numbers, since one that is still there.
   Result<Lane *> open();
@@ -194,7 +196,7 @@ class Communicator {
   const mesh::Group group_;
   const int rank_;
   const Identity identity_;
-  const Setting setting_;
+  Setting setting_;
   const std::vector<std::int32_t> hosts_;  // of each rank of this communicator
   const std::int32_t host_count_;
   std::uint32_t next_call_;

@@ -59,7 +59,7 @@ void Communicator::set_algorithms(const collectives::Overrides &overrides) {
   for (const auto &[index, lane] : lanes_)
     if (!lane->made_under) lane->made_under = setting_.overrides;
   setting_.overrides = overrides;
-  last_entry_ = nullptr;  // calls of the same shape ask again
+  forget_last();  // calls of the same shape ask again
 }
 
 Result<Operation *> Communicator::start(Lane &lane, const Call &call) {
@@ -81,7 +81,9 @@ Result<Operation *> Communicator::start(Lane &lane, const Call &call) {
   lane.operation->call = lane.call();
   lane.active = true;
   ++active_lanes_;
-  launch(*lane.operation, call, true);  // its window is its own
+  bind(*lane.operation, call);
+  lane.operation->done = lane.operation->overdue = false;
+  lane.operation->execution.start(true);  // its window is its own
   if (!lane.early.empty()) take_early(lane);
   return launched(*lane.operation);
 }

@@ -85,7 +85,7 @@ void Engine::add(Communicator &communicator) {
   for (const NotMade &notice : not_made_)
     if (concerns(notice, communicator)) communicator.miss(notice);
   if (failure_) communicator.fail(*failure_);
-  touch(communicator);
+  attend(communicator);
 }
 
 void Engine::remove(Communicator &communicator) {
@@ -105,12 +105,15 @@ void Engine::keep_stray(const mesh::Record &record) {
 
 int Engine::progress(std::size_t most) {
   const int count = mesh_->poll(std::span(records_).first(std::min(most, kBatch)));
+  if (count == 0 && !retry_due_) return 0;
   for (int i = 0; i < count; ++i) {
     const mesh::Record &record = records_[static_cast<std::size_t>(i)];
     const std::size_t id = record.stream.communicator;
     if (id < communicators_.size() && communicators_[id] != nullptr) [[likely]] {
-      touch(*communicators_[id]);
-      communicators_[id]->deliver(record);
+      Communicator &communicator = *communicators_[id];
+      touch(communicator);
+      communicator.deliver(record);
+      retry_due_ |= communicator.waits_for_grant();
     } else {
       if (stray_takers_ != 0) keep_stray(record);
       // Otherwise of a communicator that is gone here, though its children may be there.
@@ -123,10 +126,19 @@ int Engine::progress(std::size_t most) {
     mesh_->take_crowded([this](int rank) {
       for (Communicator *communicator : busy_) communicator->make_room(rank);
     });
+  // What has ended leaves the list of the busy now and then: with one communicator, never.
+  if (retry_due_ || busy_.size() > 1) retry();
+  return count;
+}
+
+void Engine::retry() {
+  retry_due_ = false;
   for (std::size_t i = 0; i < busy_.size();) {
     Communicator &communicator = *busy_[i];
     communicator.retry();
-    if (communicator.busy()) [[likely]] {
+    const bool waits = communicator.waits_for_grant();
+    retry_due_ |= waits;
+    if (waits || communicator.running()) [[likely]] {
       ++i;
       continue;
     }
@@ -134,13 +146,12 @@ int Engine::progress(std::size_t most) {
     busy_[i] = busy_.back();
     busy_.pop_back();
   }
-  return count;
 }
 
 void Engine::enter(Communicator &communicator) {
   if (aborted()) [[unlikely]]
     look_around(0);
-  touch(communicator);
+  attend(communicator);
 }
 
 Result<Operation *> Engine::noted(const Communicator &communicator, const Call &call, Result<Operation *> operation) {
@@ -189,12 +200,23 @@ class OfOperation final : public OfCommunicator {
 
 Result<> Engine::run(Communicator &communicator, const Call &call, Lock &lock) {
   TUTTI_TRY(Operation * operation, start(communicator, call));
-  if (!operation->done) {
-    OfOperation condition(communicator, *operation);
+  return complete(communicator, *operation, lock);
+}
+
+Result<> Engine::repeat(Communicator &communicator, const void *input, void *output, Lock &lock) {
+  enter(communicator);
+  TUTTI_TRY(Operation * operation, communicator.repeat(input, output));
+  recorder_.note(communicator, operation->call, operation->shape);
+  return complete(communicator, *operation, lock);
+}
+
+Result<> Engine::complete(Communicator &communicator, Operation &operation, Lock &lock) {
+  if (!operation.done) {
+    OfOperation condition(communicator, operation);
     wait_for(
-        condition, [operation] { return std::max(1u, operation->execution.open_steps()); }, lock);
+        condition, [&operation] { return std::max(1u, operation.execution.open_steps()); }, lock);
   }
-  Result<> ended = communicator.finish(*operation);
+  Result<> ended = communicator.finish(operation);
   if (mesh_->owes()) [[unlikely]]
     settle(lock);
   return ended;
@@ -233,7 +255,7 @@ void Engine::settle(Lock &lock) {
 }
 
 Result<> Engine::begin_agreement(Communicator &communicator, const Ballot &mine) {
-  touch(communicator);
+  attend(communicator);
   return communicator.begin_agreement(mine);
 }
 
@@ -370,6 +392,7 @@ void Engine::wait_for(What &condition, Most most, Lock &lock) {
 }
 
 void Engine::look_around(std::int64_t now) {
+  retry_due_ = true;  // what is found here may be a communicator's to pass on
   if (aborted()) {
     fail_all({Code::aborted, "tutti_abort was called in this process"});
     return;
@@ -425,7 +448,7 @@ void Engine::bury(const control::Death &death) {
   for (Communicator *communicator : communicators_) {
     if (communicator == nullptr) continue;
     communicator->bury(death.rank, death.reason);
-    touch(*communicator);
+    attend(*communicator);
   }
 }
 
@@ -439,7 +462,7 @@ void Engine::hear_not_made() {
     for (Communicator *communicator : communicators_)
       if (communicator != nullptr && concerns(notice, *communicator)) {
         communicator->miss(notice);
-        touch(*communicator);
+        attend(*communicator);
       }
   }
 }

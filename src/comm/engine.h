@@ -103,8 +103,9 @@ class Engine {
   void bury(const control::Death &death);
   // Why nothing works any more on this rank, whatever the communicator.
   const std::optional<Error> &failure() const { return failure_; }
-  // Runs one call to its end.
+  // Runs one call to its end; the last one of that communicator again.
   Result<> run(Communicator &communicator, const Call &call, Lock &lock);
+  Result<> repeat(Communicator &communicator, const void *input, void *output, Lock &lock);
   // Until the condition is over. Deaths, broken links and aborts end whatever communicators have under way.
   void wait(Condition &condition, Lock &lock);
   // The living members of a communicator, failed or not, agree on what comes of their ballots; communicator.agreed()
@@ -132,11 +133,13 @@ class Engine {
   void wait_for(What &condition, Most most, Lock &lock);
   // Looks at what is not on the data path: deaths, breakages, aborts. Sets the communicators' failures.
   void look_around(std::int64_t now);
+  Result<> complete(Communicator &communicator, Operation &operation, Lock &lock);
   Result<Operation *> noted(const Communicator &communicator, const Call &call, Result<Operation *> operation);
   void fail_all(const Error &error);
   bool is_dead(int rank) const;
   void hear_not_made();
   void recover_links(std::int64_t now);
+  void retry();
   void keep_stray(const mesh::Record &record);
   // Before something is started there.
   void enter(Communicator &communicator);
@@ -144,6 +147,11 @@ class Engine {
     if (communicator.listed) return;
     communicator.listed = true;
     busy_.push_back(&communicator);
+  }
+  // The same, and it may have something to pass on.
+  void attend(Communicator &communicator) {
+    touch(communicator);
+    retry_due_ = true;
   }
   bool waits_for_grant() const;
   void sleep(const Condition &condition, Lock &lock);
@@ -157,7 +165,8 @@ class Engine {
   const WaitPolicy policy_;
   const int wake_fd_;
   std::vector<Communicator *> communicators_;  // by id
-  std::vector<Communicator *> busy_;           // those with something under way
+  std::vector<Communicator *> busy_;           // those that may have something under way
+  bool retry_due_ = false;                     // some of them may wait for what only trying again finds
   Recorder recorder_;                          // of the operations started here
   LiveView live_;
   std::array<mesh::Record, kBatch> records_;  // of the poll under way

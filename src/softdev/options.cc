@@ -57,7 +57,8 @@ Result<> parse_fault(std::string_view part, std::string_view value, Options *opt
   }
   if (fields.size() > 2) {
     // An errno, microseconds, or a number of attempts.
-    TUTTI_TRY(const std::int64_t number_given, number(part, fields[2], 1, fault.call == "delay" ? 60'000'000 : 4095));
+    const bool time = fault.call == "delay" || fault.call == "starve";
+    TUTTI_TRY(const std::int64_t number_given, number(part, fields[2], 1, time ? 60'000'000 : 4095));
     fault.value = static_cast<int>(number_given);
   }
   options->faults.push_back(fault);

@@ -202,6 +202,14 @@ inline bool held_back(Context &context, Qp &qp, std::uint64_t header) {
   return qp.lost;
 }
 
+// Whether an injected fault leaves this message, and all others, without a receive for now.
+inline bool starves(Context &context, Qp &qp, std::uint64_t header) {
+  if ((header & kFirst) == 0 || context.now() >= context.world.starved_until_ns()) return false;
+  not_ready(context, qp);
+  if (Cq &cq = *static_cast<Cq *>(qp.recv_cq); cq.armed) context.world.arm_timer(context, cq);
+  return true;
+}
+
 // Takes what has come for one QP.
 template <bool kSlow>
 inline int receive(Watch &watched, int capacity, ibv_wc *wc) {
@@ -212,7 +220,7 @@ inline int receive(Watch &watched, int capacity, ibv_wc *wc) {
     const std::uint64_t header = load_acquire(*watched.header);
     if (((header ^ watched.expected) & 0xffff) != 0) break;
     if constexpr (kSlow)
-      if (!context.world.sees_next() || held_back(context, qp, header)) break;
+      if (!context.world.sees_next() || held_back(context, qp, header) || starves(context, qp, header)) break;
     acknowledge(qp, header_consumed(header));
     if (receive_at_once(context, qp, watched, header, wc[count])) [[likely]] {
       ++count;

@@ -123,7 +123,7 @@ bool register_membarrier() {
 }
 
 int default_value(const std::string &call) {
-  if (call == "delay") return 1000;
+  if (call == "delay" || call == "starve") return 1000;
   if (call == "drop") return 1;
   return ENOMEM;
 }
@@ -210,6 +210,7 @@ int World::post_fault(const char *call, Context &context, Qp *qp) {
 
 // A lost message is there again when the timer of its sender has run out, until that gives up.
 void World::arrival_fault(Qp &qp) {
+  if (const int starved_us = count("starve"); starved_us != 0) starved_until_ns_ = now() + starved_us * 1000ll;
   std::int64_t hold_ns = count("delay") * 1000ll;
   if (const int times = count("drop"); times != 0) {
     const int timeout = load(qp.peer_slot->timeout), attempts = load(qp.peer_slot->retry_cnt) + 1;

@@ -32,8 +32,10 @@ class World final : public Instance {
   int fault(const char *call);
   // The same on the data path; "qp_error", "device_fatal" and "port_down" act here too. `qp` selects qp_error.
   int post_fault(const char *call, Context &context, Qp *qp);
-  // "delay" and "drop", when a message is first seen: from then on its QP may hold it back.
+  // "delay", "drop" and "starve", when a message is first seen: from then on its QP may hold it back, or the whole
+  // device has no receive for anybody until that time.
   void arrival_fault(Qp &qp);
+  std::int64_t starved_until_ns() const { return starved_until_ns_; }
   // Whether this poll sees the next message already.
   bool sees_next();
   void arm_timer(Context &context, Cq &cq);
@@ -55,6 +57,7 @@ class World final : public Instance {
   std::mutex faults_mutex_;
   std::vector<Counter> counters_;
   std::uint64_t random_;
+  std::int64_t starved_until_ns_ = 0;
 };
 
 // The calls of the table, by file: world.cc, objects.cc, qp.cc, events.cc.

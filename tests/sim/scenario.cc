@@ -151,6 +151,16 @@ void draw_messages(Random &random, Scenario &scenario) {
   }
 }
 
+// Receivers that have no buffers for a while, and senders that give up soon, or never.
+void draw_starving(Random &random, Scenario &scenario) {
+  scenario.config.qp_rnr_retry = random.one_of({0, 1, 3, 7});
+  for (std::vector<softdev::Fault> &faults : scenario.faults)
+    if (random.one_in(2))
+      faults.push_back({.call = "starve",
+                        .nth = 1 + random.below(1ull << random.between(2, 8)),
+                        .value = static_cast<int>(random.between(1, 5000))});
+}
+
 // Up to all ranks but one. Calls are drawn anew where they have to fit fewer ranks.
 void draw_deaths(Random &random, Scenario &scenario) {
   const int most = random.one_in(4) ? scenario.ranks - 1 : std::min(2, scenario.ranks - 1);
@@ -206,6 +216,8 @@ Scenario draw_scenario(std::uint64_t seed) {
   Random beside(seed ^ 0x6265'7369'6465);
   if (beside.one_in(4)) draw_persistent(beside, scenario);
   if (beside.one_in(4)) draw_messages(beside, scenario);
+  Random hungry(seed ^ 0x6875'6e67'7279);
+  if (!scenario.faults.empty() && hungry.one_in(3)) draw_starving(hungry, scenario);
   Random fatal(seed ^ 0x6661'7461'6c);
   if (fatal.one_in(4)) draw_deaths(fatal, scenario);
   if (beside.one_in(3)) scenario.first_call = comm::kCallMask - static_cast<std::uint32_t>(beside.below(4));

@@ -335,6 +335,13 @@ TEST(Faults, ADroppedMessageComesAgainWhenTheSendersTimerHasRunOut) {
   EXPECT_EQ(twice.pair->a.drain(100).size(), 3u);
 }
 
+TEST(Faults, AStarvedReceiverTakesNothingUntilItIsOver) {
+  Timed timed({{"starve", 2, 3000}});
+  EXPECT_EQ(timed.seen_at(0), std::vector({1}));
+  EXPECT_EQ(timed.seen_at(2.9), std::vector({1}));
+  EXPECT_EQ(timed.seen_at(6), std::vector({1, 2, 3})) << "its senders try again by timer";
+}
+
 TEST(Faults, AMessageDroppedAtEveryAttemptIsRetryExhaustionAtTheSender) {
   Timed timed({{"drop", 2, 3}});
   EXPECT_EQ(timed.seen_at(0), std::vector({1}));

@@ -436,8 +436,7 @@ class Comm {
     std::vector<std::int32_t> ranks(static_cast<std::size_t>(size()));
     std::size_t count = ranks.size();
     detail::check(tutti_comm_failed(comm_, &count, ranks.data()));
-    ranks.resize(count);
-    return ranks;
+    return ranks.resize(count), ranks;
   }
 
   // "allreduce:ring,broadcast:table": of calls to come; alike on all ranks.

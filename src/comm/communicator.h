@@ -176,6 +176,9 @@ class Communicator {
   void bury(int world_rank, const std::string &reason);
   // That member lives, but has no such communicator, and never will.
   void miss(const NotMade &notice);
+  bool concerned_by(const NotMade &notice) const {
+    return origin && origin->parent == notice.origin.parent && origin->making >= notice.origin.making;
+  }
   // Tells the other members that this rank did not make the communicator that it was about to.
   void tell_not_made(std::uint32_t making);
   static std::optional<NotMade> read_not_made(const mesh::Record &record);

@@ -27,11 +27,6 @@ constexpr int kGrantNapMs = 1;
 // Upper bound on a sleep; only a safety net, since every event has a file descriptor. At most two wake-ups a second.
 constexpr int kSleepMs = 500;
 
-bool concerns(const NotMade &notice, const Communicator &communicator) {
-  return communicator.origin && communicator.origin->parent == notice.origin.parent &&
-         communicator.origin->making >= notice.origin.making;
-}
-
 void pause_cpu() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -83,7 +78,7 @@ void Engine::add(Communicator &communicator) {
   // What has happened before it was there.
   for (const control::Death &death : deaths_) communicator.bury(death.rank, death.reason);
   for (const NotMade &notice : not_made_)
-    if (concerns(notice, communicator)) communicator.miss(notice);
+    if (communicator.concerned_by(notice)) communicator.miss(notice);
   if (failure_) communicator.fail(*failure_);
   attend(communicator);
 }
@@ -254,46 +249,6 @@ void Engine::settle(Lock &lock) {
   wait(condition, lock);
 }
 
-Result<> Engine::begin_agreement(Communicator &communicator, const Ballot &mine) {
-  attend(communicator);
-  return communicator.begin_agreement(mine);
-}
-
-Result<> Engine::agree(Communicator &communicator, const Ballot &mine, std::int64_t limit_ns, Lock &lock) {
-  class Agreed final : public OfCommunicator {
-   public:
-    Agreed(Engine &engine, Communicator &of, std::int64_t until) : OfCommunicator(of), engine_(engine), until_(until) {}
-    bool over() const override {
-      return communicator_.agreement_over() || engine_.failure_ || late || (until_ != 0 && now_ns() >= until_);
-    }
-    std::string describe(std::int64_t seconds) const override {
-      std::string names;
-      for (const int rank : communicator_.missing_in_agreement())
-        names += fmt::format("{}{}", names.empty() ? "" : ", ", communicator_.name_of(rank));
-      return fmt::format("what the living ranks agree on has waited {} s for {}", seconds, names);
-    }
-    void time_out(const Error &error) override { late = error; }
-    std::optional<Error> late;
-
-   private:
-    const Engine &engine_;
-    const std::int64_t until_;
-  };
-  look_now();
-  if (failure_) return tl::unexpected<Error>(*failure_);
-  TUTTI_TRY(begin_agreement(communicator, mine));
-  const std::int64_t began = now_ns();
-  Agreed condition(*this, communicator, limit_ns == 0 ? 0 : began + limit_ns);
-  wait(condition, lock);
-  if (communicator.agreement_over()) {
-    settle(lock);
-    return {};
-  }
-  if (failure_) return tl::unexpected<Error>(*failure_);
-  if (condition.late) return tl::unexpected<Error>(*condition.late);
-  return fail(Code::timeout, "{}", condition.describe((now_ns() - began) / kNanosecondsPerSecond));
-}
-
 namespace {
 
 // Of something else than a message: nobody is told that none comes.
@@ -439,32 +394,6 @@ void Engine::recover_links(std::int64_t now) {
 void Engine::give_up(const Error &error) {
   fail_all(error);
   if (control_ != nullptr) control_->abort("it cannot go on: " + error.text);
-}
-
-void Engine::bury(const control::Death &death) {
-  deaths_.push_back(death);
-  mesh_->abandon(death.rank);
-  std::erase_if(breakages_, [&](const mesh::Breakage &breakage) { return breakage.peer == death.rank; });
-  for (Communicator *communicator : communicators_) {
-    if (communicator == nullptr) continue;
-    communicator->bury(death.rank, death.reason);
-    attend(*communicator);
-  }
-}
-
-bool Engine::is_dead(int rank) const {
-  return std::ranges::any_of(deaths_, [rank](const control::Death &death) { return death.rank == rank; });
-}
-
-void Engine::hear_not_made() {
-  for (; not_made_seen_ != not_made_.size(); ++not_made_seen_) {
-    const NotMade notice = not_made_[not_made_seen_];
-    for (Communicator *communicator : communicators_)
-      if (communicator != nullptr && concerns(notice, *communicator)) {
-        communicator->miss(notice);
-        attend(*communicator);
-      }
-  }
 }
 
 void Engine::fail_all(const Error &error) {

@@ -53,8 +53,8 @@ struct Fault {
   std::string call;  // "create_qp", "reg_mr", "post_send", ...; "qp_error": the QP of the n-th send goes to ERR;
                      // "device_fatal"; "port_down"; "delay", "drop", "starve": of the n-th message that comes in
   std::uint64_t nth = 1;
-  int value = 0;  // errno of a failing call (default ENOMEM); of "delay" and "starve" the microseconds (1000), of
-                  // "drop" how often it is lost in a row (1)
+  int value = 0;       // errno of a failing call (default ENOMEM); of "delay" and "starve" the microseconds (1000), of
+                       // "drop" how often it is lost in a row (1)
   bool again = false;  // and again and again, at random distances of nth on average
 };
 

@@ -150,6 +150,55 @@ constexpr int kCycles = 100'000;
 constexpr std::size_t kSpareKib = 2048;
 #endif
 
+// Deaths are tests/mp/test_survival.cc's.
+TEST(Communicators, ShrinkWithoutDeathsGivesTheSameRanks) {
+  with_ranks(5, [](int rank, tutti_comm *world) {
+    tutti_comm *some = nullptr, *shrunk = nullptr, *again = nullptr;
+    // Numbers that are free differ: ranks agree on one all the same.
+    EXPECT_OK(tutti_comm_split(world, rank < 2 ? 0 : TUTTI_UNDEFINED, 0, &some));
+    EXPECT_OK(tutti_comm_shrink(world, &shrunk));
+    EXPECT_EQ(members(shrunk, rank), (Ints{0, 1, 2, 3, 4}));
+    EXPECT_OK(tutti_comm_shrink(shrunk, &again));
+    EXPECT_EQ(members(again, rank), (Ints{0, 1, 2, 3, 4}));
+    std::size_t dead = 99;
+    EXPECT_OK(tutti_comm_failed(again, &dead, nullptr));
+    EXPECT_EQ(dead, 0u);
+    EXPECT_OK(tutti_comm_free(&again));
+    EXPECT_OK(tutti_comm_free(&shrunk));
+    if (some != nullptr) {
+      EXPECT_EQ(members(some, rank), (Ints{0, 1}));
+    }
+  });
+}
+
+// Ranks that made different calls go on with a communicator on which they may make equal ones.
+TEST(Communicators, ShrinkAfterAMismatchGivesAllOfThem) {
+  with_ranks(3, [](int rank, tutti_comm *world) {
+    tutti_comm *copy = nullptr, *shrunk = nullptr;
+    EXPECT_OK(tutti_comm_dup(world, &copy));
+    EXPECT_EQ(sum(copy, rank == 1 ? 100 : 200), TUTTI_ERROR_MISMATCH);
+    EXPECT_OK(tutti_comm_shrink(copy, &shrunk));
+    EXPECT_EQ(members(shrunk, rank), (Ints{0, 1, 2}));
+    EXPECT_OK(tutti_comm_free(&copy));
+    EXPECT_OK(tutti_comm_free(&shrunk));
+    EXPECT_EQ(members(world, rank), (Ints{0, 1, 2}));
+  });
+}
+
+TEST(Communicators, ShrinkOfOneRankAndWithoutArguments) {
+  with_ranks(1, [](int, tutti_comm *world) {
+    tutti_comm *shrunk = nullptr;
+    EXPECT_OK(tutti_comm_shrink(world, &shrunk));
+    EXPECT_EQ(size_of(shrunk), 1);
+    EXPECT_OK(tutti_comm_free(&shrunk));
+    EXPECT_EQ(tutti_comm_shrink(world, nullptr), TUTTI_ERROR_ARGUMENT);
+    EXPECT_EQ(tutti_comm_shrink(nullptr, &shrunk), TUTTI_ERROR_COMM);
+    EXPECT_EQ(tutti_comm_failed(world, nullptr, nullptr), TUTTI_ERROR_ARGUMENT);
+    std::size_t count = 0;
+    EXPECT_EQ(tutti_comm_failed(nullptr, &count, nullptr), TUTTI_ERROR_COMM);
+  });
+}
+
 // 100,000 times: numbers are used again, and nothing grows.
 TEST(Communicators, MakingAndFreeingLeavesMemoryFlat) {
   std::size_t early = 0, late = 0;

@@ -27,9 +27,8 @@ Result<DeviceSet> DeviceSet::open(const Config &config, const DeviceWish &wish, 
   // GID index and P_Key are the user's choice for RDMA ports; the software device has its own tables.
   verbs::ProbeOptions software_probe = probe;
   if (wish.device == "auto") software_probe.gid_index = software_probe.pkey = -1;
-  TUTTI_TRY(verbs::Devices software,
-            verbs::open_devices(table(set.software_->api(), verbs::DeviceKind::software),
-                                verbs::DeviceKind::software, software_probe));
+  TUTTI_TRY(verbs::Devices software, verbs::open_devices(table(set.software_->api(), verbs::DeviceKind::software),
+                                                         verbs::DeviceKind::software, software_probe));
   set.opened_ = std::move(software.opened);
   set.notes_ = std::move(software.skipped);
 
@@ -46,7 +45,8 @@ Result<DeviceSet> DeviceSet::open(const Config &config, const DeviceWish &wish, 
     if (!wish.look_at_all && !named) TUTTI_LOG(warn, "{}", missing);
     set.notes_.push_back(missing);
   }
-  TUTTI_TRY(verbs::Devices found, verbs::open_devices(table(*rdma, verbs::DeviceKind::rdma), verbs::DeviceKind::rdma, probe));
+  TUTTI_TRY(verbs::Devices found,
+            verbs::open_devices(table(*rdma, verbs::DeviceKind::rdma), verbs::DeviceKind::rdma, probe));
   for (verbs::Device &device : found.opened) set.opened_.push_back(std::move(device));
   set.notes_.insert(set.notes_.end(), found.skipped.begin(), found.skipped.end());
   return set;

@@ -340,7 +340,9 @@ void Engine::look_around(std::int64_t now) {
   std::vector<mesh::Breakage> fresh = mesh_->take_breakages();
   if (!fresh.empty()) {
     if (breakages_.empty())
-      explain_until_ns_ = control_ != nullptr && !fresh.front().own_fault ? now + kExplainNs : now;
+      // Who was refused waits for longer, so that the rank that knows why is the first to tell.
+      explain_until_ns_ =
+          control_ != nullptr && !fresh.front().own_fault ? now + (fresh.front().refused ? 2 : 1) * kExplainNs : now;
     for (mesh::Breakage &breakage : fresh) breakages_.push_back(std::move(breakage));
   }
   if (!breakages_.empty() && now >= explain_until_ns_) {

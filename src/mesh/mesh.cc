@@ -59,7 +59,7 @@ TUTTI_HOT void Mesh::post(Peer &peer, ibv_send_wr &request, bool wants_completio
   ibv_send_wr *bad = nullptr;
   const int error = ibv_post_send(peer.qp, &request, &bad);
   if (error != 0) [[unlikely]]
-    post_failed(peer, error);
+    post_failed(peer, verbs::errno_of(error));
 }
 
 void Mesh::post_failed(Peer &peer, int error) {
@@ -430,7 +430,8 @@ std::vector<Breakage> Mesh::take_breakages() { return std::exchange(breakages_, 
 Result<> Mesh::arm() {
   for (std::unique_ptr<Rail> &rail : rails_) {
     if (const int error = ibv_req_notify_cq(rail->cq.get(), 0); error != 0)
-      return fail_errno(Code::device, error, "cannot arm the completion queue of {}", rail->device->name());
+      return fail_errno(Code::device, verbs::errno_of(error), "cannot arm the completion queue of {}",
+                        rail->device->name());
   }
   return {};
 }

@@ -56,6 +56,7 @@ struct Breakage {
   int wc_status = -1;
   std::string text;
   bool own_fault = false;  // of this rank's device: no rank's death explains it
+  bool refused = false;    // by the other end, which knows why
 };
 
 struct Statistics {

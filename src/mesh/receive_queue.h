@@ -52,7 +52,7 @@ class ReceiveQueue {
   int refill(Granted &&granted) {
     if (spent_ == 0) return 0;
     ibv_recv_wr *bad = nullptr;
-    if (const int error = ibv_post_srq_recv(srq_.get(), first_spent_, &bad); error != 0) return error;
+    if (const int error = ibv_post_srq_recv(srq_.get(), first_spent_, &bad); error != 0) return verbs::errno_of(error);
     for (const ibv_recv_wr *request = first_spent_; request != nullptr; request = request->next) {
       Entry &entry = entries_[static_cast<std::uint32_t>(request->wr_id)];
       entry.state = State::posted;

@@ -226,8 +226,7 @@ void FaultLayer::opened(ibv_context *context) {
 
 // First what could not be destroyed; users before what they use.
 void FaultLayer::close(ibv_context *context) {
-  for (const char *kind :
-       {"destroy_qp", "destroy_srq", "destroy_cq", "destroy_comp_channel", "dereg_mr", "dealloc_pd"})
+  for (const char *kind : {"destroy_qp", "destroy_srq", "destroy_cq", "destroy_comp_channel", "dereg_mr", "dealloc_pd"})
     std::erase_if(refused_[kind], [context](const auto &left) {
       if (left.first == context) left.second();
       return left.first == context;

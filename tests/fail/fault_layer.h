@@ -71,7 +71,7 @@ class FaultLayer {
   std::vector<CallFault> faults_;
   std::map<std::string, std::uint64_t> calls_;
   int struck_ = 0;
-  std::map<const void *, std::string> objects_;  // by what made them
+  std::map<const void *, std::string> objects_;       // by what made them
   std::map<std::string, std::vector<Left>> refused_;  // by the call that was to destroy them
   std::string flaws_;
   const verbs::Api *device_ = nullptr;

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "base/config.h"
 #include "base/clock.h"
+#include "base/config.h"
 #include "job.h"
 
 namespace tutti::test {
@@ -29,6 +29,8 @@ Job job_on_device(std::string name) {
   job.name = std::move(name);
   return job;
 }
+
+constexpr Saying kSayings[] = {Saying::plainly, Saying::oddly};
 
 // What the rank whose call fails says of it, where that is an error.
 const std::map<std::string, std::vector<std::string>> &words() {
@@ -49,6 +51,7 @@ const std::map<std::string, std::vector<std::string>> &words() {
       {"modify_qp", {"RESET -> INIT failed", "INIT -> RTR failed", "RTR -> RTS failed"}},
       {"query_qp", {"query_qp failed"}},
       {"alloc_memory", {"allocating"}},
+      {"post_send", {"posting to the send queue"}},  // where it fails again and again
       {"post_srq_recv", {"posting receive buffers failed", "cannot post"}},
       {"poll_cq", {"polling its completion queue failed"}},
       {"req_notify_cq", {"cannot arm the completion queue"}},
@@ -72,7 +75,8 @@ bool says_one_of(const Error &error, const std::vector<std::string> &parts) {
 
 // The verdict on one run, in which a call of `rank` failed.
 void judge(const JobEnd &end, const std::string &call, int rank) {
-  const RankEnd &hit = end.ranks[static_cast<std::size_t>(rank)], &other = end.ranks[static_cast<std::size_t>(1 - rank)];
+  const RankEnd &hit = end.ranks[static_cast<std::size_t>(rank)],
+                &other = end.ranks[static_cast<std::size_t>(1 - rank)];
   Tally &tally = tallies()[call];
   ++tally.tried;
   EXPECT_EQ(end.left, "");
@@ -102,22 +106,25 @@ void judge(const JobEnd &end, const std::string &call, int rank) {
       << "does not name the rank: " << other.error->text;
 }
 
+// A connection that breaks in the middle of the traffic.
+const CallFault kBreak = {.call = "post_send", .nth = 20, .error = EIO};
+
 // Longer than a second is told: it is bounded, but bounded by something that a failure should not need.
-void run_with(const std::string &call, std::uint64_t nth, int rank, Saying saying,
-              const std::vector<CallFault> &before = {}) {
-  Job job = job_on_device(fmt::format("{} number {} of rank {} fails {}{}", call, nth, rank,
-                                      saying == Saying::plainly ? "plainly" : "oddly",
-                                      before.empty() ? "" : ", after a break"));
+JobEnd run_with(int rank, const CallFault &fault, bool breaks) {
+  Job job =
+      job_on_device(fmt::format("{} number {} of rank {} fails {}{}{}", fault.call, fault.nth, rank,
+                                fault.saying == Saying::plainly ? "plainly" : "oddly",
+                                fault.from_then_on ? ", and all after it" : "", breaks ? ", beside a break" : ""));
   SCOPED_TRACE(job.name);
-  const CallFault fault = {.call = call, .nth = nth, .saying = saying, .error = EIO};
-  job.faults[static_cast<std::size_t>(rank)] = before;
   job.faults[static_cast<std::size_t>(rank)].push_back(fault);
+  if (breaks) job.faults[0].push_back(kBreak);
   const std::int64_t began = now_ns();
   JobEnd end = run_job(job);
   if (const std::int64_t took_ms = (now_ns() - began) / 1'000'000; took_ms > 1000)
     fmt::print("{}: {} ms\n", job.name, took_ms);
-  end.ranks[static_cast<std::size_t>(rank)].struck -= static_cast<int>(before.size());
-  judge(end, call, rank);
+  if (breaks) --end.ranks[0].struck;
+  judge(end, fault.call, rank);
+  return end;
 }
 
 // Calls that are made without bound, or as often as a wait takes: so many of them are tried.
@@ -151,7 +158,39 @@ TEST(EveryCall, FailsOnce) {
     for (const auto &[call, count] : end.calls)
       if (can_fail(call))
         for (const std::uint64_t nth : moments(call, 1, count))
-          for (const Saying saying : {Saying::plainly, Saying::oddly}) run_with(call, nth, rank, saying);
+          for (const Saying saying : kSayings)
+            run_with(rank, {.call = call, .nth = nth, .saying = saying, .error = EIO}, false);
+  }
+}
+
+// Whatever is needed to make a connection again is tried again.
+TEST(EveryCall, FailsOnceWhileAConnectionIsMadeAgain) {
+  Job job = job_on_device("a break");
+  job.faults[0].push_back(kBreak);
+  const JobEnd broken = run_job(job);
+  ASSERT_EQ(broken.left, "");
+  for (int rank = 0; rank < kJobRanks; ++rank) {
+    const RankEnd &end = broken.ranks[static_cast<std::size_t>(rank)];
+    ASSERT_FALSE(end.error) << end.error->text;
+    ASSERT_EQ(end.wrong, "");
+    for (const char *call :
+         {"query_port", "query_gids", "query_pkey", "create_qp", "modify_qp", "query_qp", "destroy_qp"}) {
+      const std::uint64_t first = end.calls_at_start_up.contains(call) ? end.calls_at_start_up.at(call) + 1 : 1;
+      ASSERT_GE(end.calls.at(call), first) << call << " is not needed by rank " << rank;
+      for (std::uint64_t nth = first; nth <= end.calls.at(call); ++nth)
+        for (const Saying saying : kSayings) {
+          const JobEnd once_more = run_with(rank, {.call = call, .nth = nth, .saying = saying, .error = EIO}, true);
+          EXPECT_FALSE(once_more.ranks[static_cast<std::size_t>(rank)].error) << call << " number " << nth;
+        }
+    }
+  }
+}
+
+// A device that fails for good: within TUTTI_RECONNECT_TIMEOUT, where that is what is waited for.
+TEST(EveryCall, FailsForGood) {
+  for (const char *call : {"post_send", "post_srq_recv", "poll_cq", "req_notify_cq", "get_cq_event", "modify_qp"}) {
+    const bool breaks = call == std::string("modify_qp");
+    run_with(0, {.call = call, .nth = 8, .saying = Saying::plainly, .error = EIO, .from_then_on = true}, breaks);
   }
 }
 

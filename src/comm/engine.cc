@@ -299,10 +299,12 @@ void Engine::wait_for(What &condition, Most most, Lock &lock) {
     const std::int64_t silent = now - silent_since;
     if (silent > mesh_->probe_ns()) mesh_->probe(now);
     if (silent > policy_.tell_ns && policy_.tell_ns != 0 && !std::exchange(told, true))
-      TUTTI_LOG(warn, "{}; it goes on waiting", condition.describe(silent / kNanosecondsPerSecond));
+      TUTTI_LOG(warn, "{}; it goes on waiting{}", condition.describe(silent / kNanosecondsPerSecond),
+                mesh_->shortage());
     if (silent > policy_.timeout_ns && policy_.timeout_ns != 0) [[unlikely]] {
-      condition.time_out({Code::timeout, fmt::format("{}, as long as TUTTI_TIMEOUT allows",
-                                                     condition.describe(silent / kNanosecondsPerSecond))});
+      condition.time_out(
+          {Code::timeout, fmt::format("{}, as long as TUTTI_TIMEOUT allows{}",
+                                      condition.describe(silent / kNanosecondsPerSecond), mesh_->shortage())});
       silent_since = 0;
     }
     const std::int64_t idle = now - idle_since;
@@ -332,6 +334,7 @@ void Engine::look_around(std::int64_t now) {
   }
   // Without trouble only sleepers look, whom events wake: it takes a system call.
   if (mesh_->troubled()) mesh_->read_events(now);
+  mesh_->rearm_limits();
   if (now - asked_ns_ >= kAskNs) {
     asked_ns_ = now;
     for (std::size_t i = 0; i < busy_.size(); ++i) busy_[i]->ask();

@@ -119,6 +119,65 @@ TEST_F(MeshContract, MemoryThatASendDoesNotHoldMayBeReusedAtOnce) {
   }
 }
 
+// Receives that are taken and forgotten, while `forget` is set.
+struct Forgetful {
+  static inline bool forget = false;
+  static inline ibv_srq *srq = nullptr;
+  static inline int (*original)(ibv_srq *, ibv_recv_wr *, ibv_recv_wr **) = nullptr;
+  static int post(ibv_srq *queue, ibv_recv_wr *requests, ibv_recv_wr **bad) {
+    srq = queue;
+    return forget ? 0 : original(queue, requests, bad);
+  }
+};
+
+TEST_F(MeshContract, TheLimitOfASharedReceiveQueueTellsOfLossAndIsArmedAgain) {
+  start();
+  const verbs::Device &device = *std::ranges::find_if(
+      ranks_[1]->devices(), [](const verbs::Device &each) { return target_name().starts_with(each.name()); });
+  Forgetful::original = std::exchange(device.context()->ops.post_srq_recv, Forgetful::post);
+  Forgetful::forget = true;
+  const auto limit = [&] {
+    ibv_srq_attr attributes{};
+    EXPECT_EQ(device.api().query_srq(Forgetful::srq, &attributes), 0);
+    return attributes.srq_limit;
+  };
+  const auto data = pattern(1, 100);
+  const auto credits = static_cast<std::size_t>(view(a()).limits.credits[0]);
+  std::vector<Record> held;
+  // As many as the device has, and more: what was forgotten is used up by then.
+  Deadline deadline = Deadline::after_ms(kPatienceMs);
+  while (b().shortage().empty() && !deadline.passed()) {
+    a().send(1, kStream, data, false);
+    Record record;
+    if (b().poll({&record, 1}) != 0) {
+      held.push_back(record);
+      if (held.size() >= credits / 2) {
+        for (const Record &each : held) b().release(each);
+        held.clear();
+      }
+    }
+    EXPECT_EQ(a().poll({&record, 1}), 0);
+    b().read_events(now_ns());
+  }
+  const std::string text = b().shortage();
+  EXPECT_NE(text.find(" loses buffers: of "), std::string::npos) << text;
+  EXPECT_EQ(limit(), 0u);
+  b().rearm_limits();
+  EXPECT_EQ(limit(), 0u) << "nothing was posted since";
+  Forgetful::forget = false;
+  for (const Record &each : held) b().release(each);
+  deadline = Deadline::after_ms(kPatienceMs);
+  while (limit() == 0 && !deadline.passed()) {
+    a().send(1, kStream, data, false);
+    Record record;
+    EXPECT_EQ(a().poll({&record, 1}), 0);
+    if (b().poll({&record, 1}) != 0) b().release(record);
+    b().rearm_limits();
+  }
+  EXPECT_EQ(limit(), mesh::kReserve);
+  b().check();
+}
+
 TEST_F(MeshContract, ASenderStopsAtItsCreditsAndGoesOnWhenBuffersAreReleased) {
   start();
   const auto data = pattern(1, 100);
@@ -130,6 +189,7 @@ TEST_F(MeshContract, ASenderStopsAtItsCreditsAndGoesOnWhenBuffersAreReleased) {
   ASSERT_EQ(records.size(), credits + 1);
   b().check();
   EXPECT_FALSE(a().send(1, kStream, data, false).accepted) << "held buffers are no credits";
+  EXPECT_NE(a().shortage().find("rank 1 has given no credits back"), std::string::npos) << a().shortage();
   for (const Record &record : records) b().release(record);
   const auto polls_b = [&] {
     Record record;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/config.h"
 #include "base/result.h"
 #include "fault_layer.h"
 #include "verbs/explain.h"
@@ -34,6 +35,7 @@ struct Job {
   std::string device = "auto";
   verbs::DeviceKind kind = verbs::DeviceKind::software;  // whose calls are counted
   std::array<std::vector<CallFault>, kJobRanks> faults;
+  Environment variables;  // beside those of every job
   // Ends the process, naming this, if the job hangs.
   std::string name;
 };

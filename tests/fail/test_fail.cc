@@ -46,7 +46,6 @@ const std::map<std::string, std::vector<std::string>> &words() {
       {"create_comp_channel", {"completion channel"}},
       {"create_cq", {"completion queue"}},
       {"create_srq", {"shared receive queue"}},
-      {"modify_srq", {"shared receive queue"}},
       {"create_qp", {"creating a queue pair"}},
       {"modify_qp", {"RESET -> INIT failed", "INIT -> RTR failed", "RTR -> RTS failed"}},
       {"query_qp", {"query_qp failed"}},
@@ -192,6 +191,23 @@ TEST(EveryCall, FailsForGood) {
     const bool breaks = call == std::string("modify_qp");
     run_with(0, {.call = call, .nth = 8, .saying = Saying::plainly, .error = EIO, .from_then_on = true}, breaks);
   }
+}
+
+// Receives that the device forgets: without the limit event the job would hang without a word.
+TEST(SharedReceiveQueue, case_15_OneThatLosesBuffersIsExplained) {
+  Job job = job_on_device("receives are forgotten");
+  job.variables = {{"TUTTI_TIMEOUT", "2"}, {"TUTTI_CREDITS", "4"}};
+  job.faults[0] = {{.call = "post_srq_recv", .nth = 2, .saying = Saying::not_at_all, .from_then_on = true}};
+  const JobEnd end = run_job(job);
+  ASSERT_TRUE(end.ranks[0].error);
+  const std::string &text = end.ranks[0].error->text;
+  for (const char *part :
+       {"as long as TUTTI_TIMEOUT allows", "the shared receive queue of ",
+        "loses buffers: of 18 buffers ", " missing (the device holds ", "2 are its reserve)",
+        "credits given out: ", " collective, ", "8 point-to-point, ", "4 control", "TUTTI_DEVICE", "TUTTI_CREDITS"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is not in: " << text;
+  EXPECT_TRUE(end.ranks[1].error);
+  EXPECT_EQ(end.left, "");
 }
 
 void print_tallies() {

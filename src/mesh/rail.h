@@ -41,8 +41,8 @@ class QpTable {
 struct LowWater {
   std::uint32_t limit = 0;  // 0: the device has no such events
   bool armed = false;
-  std::uint64_t drops = 0;  // as of when it was armed
-  bool lossy = false;       // it was reached although the ledger has enough
+  std::uint64_t drops = 0;          // as of when it was armed
+  bool lossy = false;               // it was reached although the ledger has enough
   std::uint32_t posted_in_all = 0;  // as of when it was reached
   std::int64_t told_ns = 0;
 };

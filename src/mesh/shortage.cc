@@ -79,11 +79,11 @@ std::string Mesh::describe_shortage(const Rail &rail) const {
       given[c] += limits_.credits[c] - used[peer->rank][c];
   ibv_srq_attr attributes = {};
   const int error = rail.device->api().query_srq(queue.srq(), &attributes);
-  const std::string says = error == 0
-                               ? fmt::format("holds {}", attributes.max_wr)
-                               : fmt::format("does not say ({})", errno_text(verbs::errno_of(error)));
+  const std::string says = error == 0 ? fmt::format("holds {}", attributes.max_wr)
+                                      : fmt::format("does not say ({})", errno_text(verbs::errno_of(error)));
   std::string text = fmt::format(
-      "the shared receive queue of {} {}: of {} buffers {} are posted, {} held, {} to be posted, {} missing (the device "
+      "the shared receive queue of {} {}: of {} buffers {} are posted, {} held, {} to be posted, {} missing (the "
+      "device "
       "{}, {} are its reserve); credits given out: {} collective, {} point-to-point, {} control",
       verbs::offer_name(rail.port), rail.low_water.lossy ? "loses buffers" : "is dry", queue.buffers(), queue.posted(),
       queue.held(), queue.spent(), queue.missing(), says, kReserve, given[0], given[1], given[2]);
@@ -102,8 +102,7 @@ std::string Mesh::shortage() const {
     if (rail->receives.srq() != nullptr && (rail->low_water.lossy || rail->receives.posted() < kReserve))
       text += "; " + describe_shortage(*rail);
   for (const std::unique_ptr<Peer> &peer : peers_)
-    if (peer && !peer->broken && peer->link.retained() != 0 &&
-        peer->link.credits(link::Class::collective) == 0)
+    if (peer && !peer->broken && peer->link.retained() != 0 && peer->link.credits(link::Class::collective) == 0)
       text += fmt::format("; rank {} has given no credits back for {} messages of this rank", peer->rank,
                           peer->link.retained());
   return text;

@@ -245,7 +245,7 @@ TEST(Worlds, case_17_ADeviceThatFailsWhileIdleDoesNotHoldUpTheEnd) {
       if (tutti_comm_free(&ranks[rank].comm) != TUTTI_SUCCESS) __atomic_fetch_add(&failed, 1, __ATOMIC_RELAXED);
       ranks[rank].comm = nullptr;
     });
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(nth == 1 ? 10 : 4));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5)) << "2 s, if the machine is idle";
     EXPECT_TRUE(failed > 0 || nth != 1);
   }
 }
@@ -291,8 +291,7 @@ TEST(Worlds, case_23_MemoryThatComesAgainAtItsAddressIsReadAnew) {
     void *place = ::mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(place, MAP_FAILED);
     for (int round = 0; round < 200; ++round) {
-      void *mapped =
-          ::mmap(place, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+      void *mapped = ::mmap(place, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
       ASSERT_NE(mapped, MAP_FAILED);
       auto *values = static_cast<std::int32_t *>(mapped);
       const std::size_t count = kBytes / sizeof(*values);

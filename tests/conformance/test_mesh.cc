@@ -41,9 +41,8 @@ class MeshContract : public testing::Test {
     ranks_ = std::move(*up);
   }
   const verbs::Device &target_device(std::size_t rank) {
-    return *std::ranges::find_if(ranks_[rank]->devices(), [](const verbs::Device &each) {
-      return target_name().starts_with(each.name());
-    });
+    return *std::ranges::find_if(ranks_[rank]->devices(),
+                                 [](const verbs::Device &each) { return target_name().starts_with(each.name()); });
   }
   Mesh &a() { return ranks_[0]->engine().mesh(); }
   Mesh &b() { return ranks_[1]->engine().mesh(); }

@@ -25,7 +25,8 @@ void expect(tutti_result result) {
 
 void expect_value(std::int64_t is, std::int64_t should) {
   if (is == should) return;
-  std::fprintf(stderr, "cost_program: %lld instead of %lld\n", static_cast<long long>(is), static_cast<long long>(should));
+  std::fprintf(stderr, "cost_program: %lld instead of %lld\n", static_cast<long long>(is),
+               static_cast<long long>(should));
   std::exit(1);
 }
 
@@ -45,7 +46,6 @@ extern "C" {
   return tutti_recv(&mine[1], 1, TUTTI_INT64, 0, 7, comm, nullptr);
 }
 
-
 }  // extern "C"
 
 namespace {
@@ -62,16 +62,17 @@ tutti_request *request = nullptr;
 void send(tutti_comm *comm, int from) { expect(tutti_send(&mine[from], 1, TUTTI_INT64, 1 - from, 7, comm)); }
 void receive(tutti_comm *comm, int to) { expect(tutti_recv(&mine[to], 1, TUTTI_INT64, 1 - to, 7, comm, nullptr)); }
 
-const Case kAllreduce = {counted_allreduce,
-                         [](tutti_comm *other, int i) {
-                           mine[0] = i, mine[1] = 1000;
-                           expect(tutti_iallreduce(TUTTI_IN_PLACE, &mine[0], 1, TUTTI_INT64, TUTTI_SUM, other, &request));
-                         },
-                         [](tutti_comm *, tutti_comm *, int i) {
-                           expect(tutti_wait(&request, nullptr));
-                           expect_value(mine[0], i + 1000);
-                           expect_value(mine[1], i + 1000);
-                         }};
+const Case kAllreduce = {
+    counted_allreduce,
+    [](tutti_comm *other, int i) {
+      mine[0] = i, mine[1] = 1000;
+      expect(tutti_iallreduce(TUTTI_IN_PLACE, &mine[0], 1, TUTTI_INT64, TUTTI_SUM, other, &request));
+    },
+    [](tutti_comm *, tutti_comm *, int i) {
+      expect(tutti_wait(&request, nullptr));
+      expect_value(mine[0], i + 1000);
+      expect_value(mine[1], i + 1000);
+    }};
 // Something goes the other way each time, as in a ping-pong, so that credits ride in messages.
 const Case kSend = {counted_send, [](tutti_comm *, int i) { mine[1] = i; },
                     [](tutti_comm *other, tutti_comm *self, int i) {

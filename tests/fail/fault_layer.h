@@ -24,8 +24,8 @@ namespace tutti::test {
 
 // The ways of drivers to say that a call failed.
 enum class Saying : std::uint8_t {
-  plainly,  // the errno is returned, or set beside a null pointer
-  oddly,    // -1 is returned and the errno set; a null pointer comes without one
+  plainly,     // the errno is returned, or set beside a null pointer
+  oddly,       // -1 is returned and the errno set; a null pointer comes without one
   not_at_all,  // success is told, and nothing done; of the data path only
 };
 

@@ -81,12 +81,12 @@ class Member {
   Result<> start(bootstrap::Group &group) {
     // Short waits before a sleep, since those are to be seen.
     Environment environment = {{"TUTTI_SPIN_US", "0"},
-                                     {"TUTTI_PIN", "off"},
-                                     {"TUTTI_LOG", "off"},
-                                     {"TUTTI_DEVICE", job_.device},
-                                     {"TUTTI_RECONNECT_TIMEOUT", job_.device == "software" ? "1" : "20"},
-                                     {"TUTTI_QP_TIMEOUT", "14"},
-                                     {"TUTTI_QP_RETRY", "4"}};
+                               {"TUTTI_PIN", "off"},
+                               {"TUTTI_LOG", "off"},
+                               {"TUTTI_DEVICE", job_.device},
+                               {"TUTTI_RECONNECT_TIMEOUT", job_.device == "software" ? "1" : "20"},
+                               {"TUTTI_QP_TIMEOUT", "14"},
+                               {"TUTTI_QP_RETRY", "4"}};
     for (const auto &[name, value] : job_.variables) environment[name] = value;
     TUTTI_TRY(Config config, read_config(environment, nullptr));
     api::WorldOptions options = {.config = std::move(config), .environment = environment};

@@ -202,9 +202,9 @@ TEST(SharedReceiveQueue, case_15_OneThatLosesBuffersIsExplained) {
   ASSERT_TRUE(end.ranks[0].error);
   const std::string &text = end.ranks[0].error->text;
   for (const char *part :
-       {"as long as TUTTI_TIMEOUT allows", "the shared receive queue of ",
-        "loses buffers: of 18 buffers ", " missing (the device holds ", "2 are its reserve)",
-        "credits given out: ", " collective, ", "8 point-to-point, ", "4 control", "TUTTI_DEVICE", "TUTTI_CREDITS"})
+       {"as long as TUTTI_TIMEOUT allows", "the shared receive queue of ", "loses buffers: of 18 buffers ",
+        " missing (the device holds ", "2 are its reserve)", "credits given out: ", " collective, ",
+        "8 point-to-point, ", "4 control", "TUTTI_DEVICE", "TUTTI_CREDITS"})
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in: " << text;
   EXPECT_TRUE(end.ranks[1].error);
   EXPECT_EQ(end.left, "");

@@ -67,8 +67,14 @@ Choice choice_of(const SelectionRow &row, const Algorithm &algorithm, const Vari
   return {forced->algorithm, forced->radix != 0 ? forced->radix : by_default, forced->skips};
 }
 
+// Whoever it was: a call, a communicator, and TUTTI_ALGO name algorithms alike.
+std::string asked_for(const Situation &situation, const Variant &forced) {
+  return fmt::format("{}:{}, which the call, tutti_comm_set_algorithms or TUTTI_ALGO asks for,",
+                     collective_name(situation.collective), forced.text);
+}
+
 Error refusal(const Situation &situation, const Variant &forced) {
-  const std::string name = fmt::format("TUTTI_ALGO={}:{}", collective_name(situation.collective), forced.text);
+  const std::string name = asked_for(situation, forced);
   if (const std::string fault = skips_fault(forced.skips, situation.ranks); !fault.empty())
     return {Code::config, fmt::format("{} cannot run for {} ranks: {}", name, situation.ranks, fault)};
   return {Code::config, fmt::format("{} cannot run for {} ranks; {} can", name, situation.ranks, names_of(situation))};
@@ -158,13 +164,14 @@ const std::vector<SelectionRow> &selection_table() {
 
 Result<Choice> select(const Situation &situation, const Overrides &overrides) {
   const Variant *forced = overrides.of(situation.collective);
+  if (forced == &by_table()) forced = nullptr;
   const std::string_view name = collective_name(situation.collective);
   const auto in_order = [&](const Algorithm &algorithm) {
     return !situation.ordered || keeps_rank_order(algorithm, parameters_of(situation, {}));
   };
   if (forced && !in_order(*forced->algorithm))
-    return fail(Code::config, "TUTTI_ALGO={}:{} does not keep rank order, which this operator needs; {} can", name,
-                forced->text, names_of(situation));
+    return fail(Code::config, "{} does not keep rank order, which this operator needs; {} can",
+                asked_for(situation, *forced), names_of(situation));
   // Of what keeps rank order, all elements go through the same operations, whatever block they are in.
   const bool fixed = situation.reproducible && form_of(situation.collective).reduces && situation.collective != barrier;
   const bool ordered = situation.ordered || (fixed && forced == nullptr);
@@ -184,7 +191,7 @@ Result<Choice> select(const Situation &situation, const Overrides &overrides) {
   TUTTI_CHECK(false, "the selection table has no row for {} of {} ranks", name, situation.ranks);
 }
 
-Result<Overrides> parse_overrides(std::string_view text) {
+Result<Overrides> parse_overrides(std::string_view text, std::string_view place) {
   Overrides overrides;
   if (text.empty()) return overrides;
   for (bool more = true; more;) {
@@ -194,15 +201,15 @@ Result<Overrides> parse_overrides(std::string_view text) {
     if (more) text.remove_prefix(comma + 1);
     const std::size_t colon = part.find(':');
     if (colon == std::string_view::npos)
-      return fail(Code::config, "TUTTI_ALGO: '{}' is not COLLECTIVE:ALGORITHM, as in allreduce:ring", part);
+      return fail(Code::config, "{}: '{}' is not COLLECTIVE:ALGORITHM, as in allreduce:ring", place, part);
     const std::string_view name = part.substr(0, colon), algorithm = part.substr(colon + 1);
     Collective collective = allreduce;
     if (!find_collective(name, collective))
-      return fail(Code::config, "TUTTI_ALGO: there is no collective '{}'; there are {}", name, collective_names());
+      return fail(Code::config, "{}: there is no collective '{}'; there are {}", place, name, collective_names());
     const Variant *&slot = overrides.of(collective);
-    if (slot) return fail(Code::config, "TUTTI_ALGO names {} twice; give it one algorithm", name);
+    if (slot) return fail(Code::config, "{} names {} twice; give it one algorithm", place, name);
     const Result<const Variant *> variant = variant_of(collective, algorithm);
-    if (!variant) return fail(variant.error().code, "TUTTI_ALGO: {}", variant.error().text);
+    if (!variant) return fail(variant.error().code, "{}: {}", place, variant.error().text);
     slot = *variant;
   }
   return overrides;

@@ -50,14 +50,14 @@ struct Choice {
   std::span<const std::int32_t> skips = {};  // of a variant, which lives for ever
 };
 
-// Overrides as TUTTI_ALGO has them: "allreduce:ring,broadcast:circulant:blocks=8". Errors name the unknown part and
-// what exists.
+// Overrides as TUTTI_ALGO has them: "allreduce:ring,broadcast:circulant:blocks=8". Errors name the place of
+// the text, the unknown part, and what exists.
 struct Overrides {
   std::array<const Variant *, kCollectives> variants = {};  // by collective; null: the table decides
   const Variant *&of(Collective collective) { return variants[static_cast<std::size_t>(collective)]; }
   const Variant *of(Collective collective) const { return variants[static_cast<std::size_t>(collective)]; }
 };
-Result<Overrides> parse_overrides(std::string_view text);
+Result<Overrides> parse_overrides(std::string_view text, std::string_view place = "TUTTI_ALGO");
 
 const std::vector<SelectionRow> &selection_table();
 // The override if there is one for this collective, else by the table. An override that cannot run in this situation is

@@ -17,11 +17,14 @@
 namespace tutti::collectives {
 
 struct Variant {
-  const Algorithm *algorithm = nullptr;
-  std::int32_t radix = 0;           // 0: not named
-  std::vector<std::int32_t> skips;  // empty: not named
+  const Algorithm *algorithm = nullptr;  // null: by_table()
+  std::int32_t radix = 0;                // 0: not named
+  std::vector<std::int32_t> skips;       // empty: not named
   std::string text;
 };
+
+// The choice of the selection table, which is named "table": for where something else was asked for before.
+const Variant &by_table();
 
 // Errors say what of the text is wrong and what there is instead. From any thread.
 Result<const Variant *> variant_of(Collective collective, std::string_view text);

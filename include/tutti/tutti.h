@@ -297,7 +297,7 @@ typedef struct {
   void *out;
   size_t count;
   const char *algorithm; /* as TUTTI_ALGO has it ("ring", "circulant:skips=1-2-5"); the same on all ranks; null: by
-                            TUTTI_ALGO, or the table */
+                            tutti_comm_set_algorithms, TUTTI_ALGO, or the table */
   const size_t *in_counts, *in_displs, *out_counts, *out_displs;
 } tutti_call;
 
@@ -438,6 +438,13 @@ TUTTI_API tutti_result tutti_comm_split(tutti_comm *parent, int32_t colour, int3
 TUTTI_API tutti_result tutti_comm_dup(tutti_comm *parent, tutti_comm **made) TUTTI_NOEXCEPT;
 TUTTI_API tutti_result tutti_comm_create(tutti_comm *parent, size_t count, const int32_t *ranks,
                                          tutti_comm **made) TUTTI_NOEXCEPT;
+/* Algorithms of the calls that are made on this communicator from here on, as TUTTI_ALGO has them:
+ * "allreduce:ring,broadcast:circulant:blocks=8"; "allreduce:table" is the library's choice again. Collectives that are
+ * not named keep what they have, at first that of the parent, and the world's that of TUTTI_ALGO; what a call names
+ * itself comes first. Local, between the same calls on all ranks with the same text (else those calls are MISMATCH).
+ * Operations under way and persistent calls keep the algorithms they were made with. An algorithm that cannot run
+ * among so many ranks is an error (CONFIG) of the call. Errors: COMM, ARGUMENT (null, unknown). */
+TUTTI_API tutti_result tutti_comm_set_algorithms(tutti_comm *comm, const char *algorithms) TUTTI_NOEXCEPT;
 /* What ranks of one communicator are in another of the same world: TUTTI_UNDEFINED for one that is not in it. Local. */
 TUTTI_API tutti_result tutti_comm_translate(tutti_comm *from, size_t count, const int32_t *ranks, tutti_comm *to,
                                             int32_t *translated) TUTTI_NOEXCEPT;

@@ -426,6 +426,11 @@ class Comm {
     return Comm(made);
   }
 
+  // "allreduce:ring,broadcast:table": of calls to come; alike on all ranks.
+  void set_algorithms(const std::string &algorithms) {
+    detail::check(tutti_comm_set_algorithms(comm_, algorithms.c_str()));
+  }
+
   template <class T>
   [[nodiscard]] Memory<T> alloc(std::size_t count) {
     return Memory<T>(comm_, count);

@@ -5,11 +5,16 @@
 
 using namespace tutti;       // NOLINT: this file only defines the C functions below
 using namespace tutti::api;  // NOLINT
+using collectives::Collective;
 
 extern "C" {
 
 tutti_result tutti_allreduce(const void *in, void *out, size_t count, tutti_type type, tutti_op op,
                              tutti_comm *comm) noexcept {
+  const bool in_place = in == TUTTI_IN_PLACE || in == out;
+  const auto call = comm::Repeat::of(Collective::allreduce, type, op, 0, count, in_place);
+  tutti_result result = TUTTI_SUCCESS;
+  if (repeat_call(comm, call, in_place ? out : in, out, result)) return result;
   return run_call<bind_vector>(
       "tutti_allreduce", {.collective = TUTTI_ALLREDUCE, .type = type, .op = op, .in = in, .out = out, .count = count},
       comm);
@@ -23,6 +28,10 @@ tutti_result tutti_iallreduce(const void *in, void *out, size_t count, tutti_typ
 }
 
 tutti_result tutti_broadcast(void *buffer, size_t count, tutti_type type, int32_t root, tutti_comm *comm) noexcept {
+  constexpr auto no_op = static_cast<std::int32_t>(comm::Shape{}.op);
+  const auto call = comm::Repeat::of(Collective::broadcast, type, no_op, root, count, true);
+  tutti_result result = TUTTI_SUCCESS;
+  if (repeat_call(comm, call, buffer, buffer, result)) return result;
   return run_call<bind_broadcast>(
       "tutti_broadcast", {.collective = TUTTI_BROADCAST, .type = type, .root = root, .out = buffer, .count = count},
       comm);
@@ -36,6 +45,9 @@ tutti_result tutti_ibroadcast(void *buffer, size_t count, tutti_type type, int32
 }
 
 tutti_result tutti_barrier(tutti_comm *comm) noexcept {
+  constexpr auto call = comm::Repeat::of(Collective::barrier, TUTTI_UINT8, TUTTI_MAX, 0, 1, false);  // bind_barrier's
+  tutti_result result = TUTTI_SUCCESS;
+  if (repeat_call(comm, call, nullptr, nullptr, result)) return result;
   return run_call<bind_barrier>("tutti_barrier", {.collective = TUTTI_BARRIER}, comm);
 }
 

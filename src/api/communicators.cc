@@ -116,6 +116,23 @@ tutti_result tutti_comm_create(tutti_comm *parent, size_t count, const int32_t *
   });
 }
 
+tutti_result tutti_comm_set_algorithms(tutti_comm *comm, const char *algorithms) noexcept {
+  constexpr const char *function = "tutti_comm_set_algorithms";
+  return guarded([&]() -> Result<> {
+    const Comm *found = find_comm(comm);
+    if (found == nullptr) return no_comm(function);
+    if (algorithms == nullptr) return fail(Code::argument, "{}: algorithms is null", function);
+    Result<collectives::Overrides> parsed = collectives::parse_overrides(algorithms, function);
+    if (!parsed) return fail(Code::argument, "{}; `tutti-sched list` describes algorithms", parsed.error().text);
+    comm::Lock lock = found->world->lock();
+    collectives::Overrides overrides = found->communicator->setting().overrides;
+    for (std::size_t i = 0; i < overrides.variants.size(); ++i)
+      if (parsed->variants[i] != nullptr) overrides.variants[i] = parsed->variants[i];
+    found->communicator->set_algorithms(overrides);
+    return {};
+  });
+}
+
 tutti_result tutti_comm_translate(tutti_comm *from, size_t count, const int32_t *ranks, tutti_comm *to,
                                   int32_t *translated) noexcept {
   constexpr const char *function = "tutti_comm_translate";

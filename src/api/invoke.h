@@ -3,6 +3,7 @@
 // The ways to make a call: at once, and started only. What every C function of a collective comes down to.
 #pragma once
 
+#include "api/arguments.h"
 #include "api/calls.h"
 #include "api/guard.h"
 #include "api/handle.h"
@@ -32,6 +33,24 @@ Result<> start(const char *function, const tutti_call &given, tutti_comm *handle
   comm::Call call;
   TUTTI_TRY(Binding(function, given, *comm->communicator, call));
   return start_bound(*comm->world, *comm->communicator, call, request);
+}
+
+// The call before on this communicator once more, which a loop makes over and over: nothing of it has to be looked at
+// again but its buffers. False: it is another one, or something is wrong; then the long way says what.
+inline bool repeat_call(tutti_comm *handle, const comm::Repeat &call, const void *in, void *out,
+                        tutti_result &result) noexcept {
+  const Comm *comm = find_comm(handle);
+  if (comm == nullptr) [[unlikely]]
+    return false;
+  comm::Lock lock = comm->world->lock();
+  comm::Communicator &communicator = *comm->communicator;
+  if (!communicator.repeats(call)) return false;
+  const std::size_t bytes = communicator.repeated_bytes();
+  if (bytes != 0 && (in == nullptr || out == nullptr || !check_apart("", in, in == out ? 0 : bytes, out, bytes)))
+      [[unlikely]]
+    return false;
+  result = guarded([&] { return comm->world->engine().repeat(communicator, in, out, lock); });
+  return true;
 }
 
 template <auto Binding>

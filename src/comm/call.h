@@ -44,6 +44,23 @@ constexpr std::uint32_t following(std::uint32_t call) { return (call + 1) & kCal
 constexpr std::uint32_t distance(std::uint32_t from, std::uint32_t to) { return (to - from) & kCallMask; }
 constexpr bool is_ahead(std::uint32_t distance) { return distance <= kCallMask / 2; }
 
+// What two calls have to share to be the same, buffers apart, where they name no algorithm, list no counts, and have a
+// built-in operator: then nothing has to be looked up or checked for the second but its buffers.
+struct Repeat {
+  std::uint64_t operation = 0, place = kNothing;
+  std::size_t count = 0;
+  bool operator==(const Repeat &) const = default;
+
+  static constexpr std::uint64_t kNothing = UINT64_MAX;  // of no call
+  static constexpr Repeat of(collectives::Collective collective, std::int32_t type, std::int32_t op, std::int32_t root,
+                             std::size_t count, bool in_place) {
+    return {std::uint64_t{static_cast<std::uint32_t>(type)} << 32 | static_cast<std::uint32_t>(op),
+            std::uint64_t{static_cast<std::uint32_t>(root)} << 32 | static_cast<std::uint64_t>(collective) << 1 |
+                static_cast<std::uint64_t>(in_place),
+            count};
+  }
+};
+
 // Where a failure notice has the code of an error: the two messages of comm/questions.cc.
 inline constexpr std::uint32_t kQuestion = 0xffff'ffff, kAnswer = 0xffff'fffe;
 

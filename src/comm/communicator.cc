@@ -46,8 +46,7 @@ Communicator::Communicator(mesh::Mesh &mesh, mesh::Group group, Identity identit
 
 // The plan of a shape that last_conversion_ has been chosen for.
 Result<Entry *> Communicator::entry_for(const Shape &shape) {
-  collectives::Overrides overrides;
-  if (!shape.parting) overrides = setting_.overrides;  // nobody chose how ranks part
+  collectives::Overrides overrides = setting_.overrides;
   if (shape.algorithm != nullptr) overrides.of(shape.collective) = shape.algorithm;
   TUTTI_TRY(const Choice choice,
             collectives::select({.collective = shape.collective,
@@ -121,12 +120,19 @@ void Communicator::retire(Operation &operation) {
 
 // Everything that a call of another shape than the last one needs.
 Result<> Communicator::prepare(const Call &call) {
-  last_entry_ = nullptr;  // if it is refused, the next call asks again
+  forget_last();  // if it is refused, the next call asks again
   last_conversion_.choose(call, rank(), ranks(), setting_.widen_bytes);
   TUTTI_TRY(last_entry_, entry_for(call.shape));
   last_shape_ = call.shape;
   last_signature_ = signature(call.shape, last_entry_->choice) ^ identity_.generation;
   ++prepared_;
+  if (call.shape.algorithm != nullptr || call.shape.created != 0 || call.shape.parting ||
+      last_entry_->plan->partition() == collectives::Partition::listed || last_conversion_.of_one_call())
+    return {};
+  last_ = Repeat::of(call.shape.collective, static_cast<std::int32_t>(call.shape.type),
+                     static_cast<std::int32_t>(call.shape.op), call.shape.root, call.shape.count, call.shape.in_place);
+  const bool barrier = call.shape.collective == collectives::Collective::barrier;  // whose buffers are its own
+  last_bytes_ = barrier ? 0 : call.shape.count * last_conversion_.element_bytes();
   return {};
 }
 
@@ -153,36 +159,48 @@ void Communicator::convert(Operation &operation, const Call &call, exec::Binding
   if (conversion.needed()) conversion.enter(call, binding);
 }
 
+Operation &Communicator::next_operation() {
+  Operation &operation = take(*last_entry_);
+  operation.call = std::exchange(next_call_, following(next_call_));
+  enlist(operation);
+  return operation;
+}
+
 Result<Operation *> Communicator::start(const Call &call) {
   if (failure_) [[unlikely]]
     return tl::unexpected<Error>(*failure_);
   if (last_entry_ == nullptr || !(call.shape == last_shape_)) TUTTI_TRY(prepare(call));
-  Operation &operation = take(*last_entry_);
-  operation.call = std::exchange(next_call_, following(next_call_));
-  enlist(operation);
-  launch(operation, call, operation.call == oldest_);
-  inbox_.take(operation.call, [&](const exec::Arrival &arrival) { hand_over(operation, arrival); });
-  return launched(operation);
+  Operation &operation = next_operation();
+  bind(operation, call);
+  return launch(operation);
+}
+
+Result<Operation *> Communicator::repeat(const void *input, void *output) {
+  Operation &operation = next_operation();
+  bind(operation, input, output);
+  return launch(operation);
 }
 
 // What differs from call to call; the operation has its number.
-void Communicator::launch(Operation &operation, const Call &call, bool oldest) {
+void Communicator::bind(Operation &operation, const void *input, void *output) {
   exec::Binding &binding = operation.execution.binding();
   if (operation.prepared != prepared_) [[unlikely]]
     prepare(operation);
   binding.stream.call = operation.call;
-  operation.done = operation.overdue = false;
   // Of a barrier callers have nothing to give.
-  const bool barrier = call.shape.collective == collectives::Collective::barrier && call.output == nullptr;
+  const bool barrier = last_shape_.collective == collectives::Collective::barrier && output == nullptr;
   binding.input =
-      barrier ? reinterpret_cast<const std::byte *>(&operation.tokens[0]) : static_cast<const std::byte *>(call.input);
-  binding.output =
-      barrier ? reinterpret_cast<std::byte *>(&operation.tokens[1]) : static_cast<std::byte *>(call.output);
+      barrier ? reinterpret_cast<const std::byte *>(&operation.tokens[0]) : static_cast<const std::byte *>(input);
+  binding.output = barrier ? reinterpret_cast<std::byte *>(&operation.tokens[1]) : static_cast<std::byte *>(output);
+}
+
+void Communicator::bind(Operation &operation, const Call &call) {
+  bind(operation, call.input, call.output);
+  exec::Binding &binding = operation.execution.binding();
   binding.input_list = call.input_list;
   binding.output_list = call.output_list;
   if (last_conversion_.of_one_call()) [[unlikely]]
     convert(operation, call, binding);
-  operation.execution.start(oldest);
 }
 
 // What came before its call began.
@@ -191,6 +209,14 @@ void Communicator::hand_over(Operation &operation, const exec::Arrival &arrival)
     mismatch(arrival.record.peer, operation.call);
   if (failure_) operation.execution.drop(arrival);  // nothing more may reach the user's memory
   else operation.execution.arrive(arrival);
+}
+
+// Of an operation that is bound; what came early for it is handed over.
+Result<Operation *> Communicator::launch(Operation &operation) {
+  operation.done = operation.overdue = false;
+  operation.execution.start(operation.call == oldest_);
+  inbox_.take(operation.call, [&](const exec::Arrival &arrival) { hand_over(operation, arrival); });
+  return launched(operation);
 }
 
 Result<Operation *> Communicator::launched(Operation &operation) {

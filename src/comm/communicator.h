@@ -85,6 +85,14 @@ class Communicator {
   // Starts a call; it ends with finish(). The lists of the call are read before this returns, its buffers until the
   // operation is done.
   Result<Operation *> start(const Call &call);
+  // Algorithms of the calls from here on, alike on all ranks; persistent calls keep those they were made under.
+  void set_algorithms(const collectives::Overrides &overrides);
+  // Whether a call is the last one again, with other buffers perhaps; and that one, whose buffers are not null where
+  // there is something in them. A barrier has none.
+  bool repeats(const Repeat &call) const { return call == last_ && !failure_; }
+  Result<Operation *> repeat(const void *input, void *output);
+  // Bytes of each buffer of such a call.
+  std::size_t repeated_bytes() const { return last_bytes_; }
   // Makes a persistent call, the same on all ranks; it lives until close(), in which nothing of it may be under way.
   // Error: as many made as there are numbers, since one that is still there.
   Result<Lane *> open();
@@ -156,10 +164,17 @@ class Communicator {
   match::Matcher &matcher();
   Result<Entry *> entry_for(const Shape &shape);
   Result<> prepare(const Call &call);
+  void forget_last() {
+    last_entry_ = nullptr;
+    last_.place = Repeat::kNothing;
+  }
   void prepare(Operation &operation) const;
   void convert(Operation &operation, const Call &call, exec::Binding &binding);
   Operation &take(Entry &entry);
-  void launch(Operation &operation, const Call &call, bool oldest);
+  Operation &next_operation();
+  void bind(Operation &operation, const Call &call);
+  void bind(Operation &operation, const void *input, void *output);
+  Result<Operation *> launch(Operation &operation);
   void hand_over(Operation &operation, const exec::Arrival &arrival);
   Result<Operation *> launched(Operation &operation);
   exec::Arrival kept(const mesh::Record &record);
@@ -194,7 +209,7 @@ class Communicator {
   const mesh::Group group_;
   const int rank_;
   const Identity identity_;
-  const Setting setting_;
+  Setting setting_;
   const std::vector<std::int32_t> hosts_;  // of each rank of this communicator
   const std::int32_t host_count_;
   std::uint32_t next_call_;
@@ -206,6 +221,8 @@ class Communicator {
   Entry *last_entry_ = nullptr;
   std::uint32_t last_signature_ = 0;
   Conversion last_conversion_;
+  Repeat last_;  // of no call, where the last one cannot be repeated by that
+  std::size_t last_bytes_ = 0;
   std::uint64_t prepared_ = 0;  // how many shapes there were
 
   // By call number, modulo the size, which is a power of two and more than the distance from the oldest to the next.

@@ -55,9 +55,22 @@ Result<> Communicator::check_lanes() {
   return {};
 }
 
+void Communicator::set_algorithms(const collectives::Overrides &overrides) {
+  for (const auto &[index, lane] : lanes_)
+    if (!lane->made_under) lane->made_under = setting_.overrides;
+  setting_.overrides = overrides;
+  forget_last();  // calls of the same shape ask again
+}
+
 Result<Operation *> Communicator::start(Lane &lane, const Call &call) {
   if (failure_) [[unlikely]]
     return tl::unexpected<Error>(*failure_);
+  if (lane.made_under && call.shape.algorithm == nullptr) [[unlikely]] {
+    Call as_made = call;
+    const collectives::Variant *before = lane.made_under->of(call.shape.collective);
+    as_made.shape.algorithm = before != nullptr ? before : &collectives::by_table();
+    return start(lane, as_made);
+  }
   if (last_entry_ == nullptr || !(call.shape == last_shape_)) TUTTI_TRY(prepare(call));
   if (!lane.operation) {
     lane.operation = std::make_unique<Operation>(*last_entry_, *last_entry_->plan, mesh_, lane.windows, pool_);
@@ -68,7 +81,9 @@ Result<Operation *> Communicator::start(Lane &lane, const Call &call) {
   lane.operation->call = lane.call();
   lane.active = true;
   ++active_lanes_;
-  launch(*lane.operation, call, true);  // its window is its own
+  bind(*lane.operation, call);
+  lane.operation->done = lane.operation->overdue = false;
+  lane.operation->execution.start(true);  // its window is its own
   if (!lane.early.empty()) take_early(lane);
   return launched(*lane.operation);
 }

@@ -93,12 +93,15 @@ void Engine::keep_stray(const mesh::Record &record) {
 
 int Engine::progress(std::size_t most) {
   const int count = mesh_->poll(std::span(records_).first(std::min(most, kBatch)));
+  if (count == 0 && !retry_due_) return 0;
   for (int i = 0; i < count; ++i) {
     const mesh::Record &record = records_[static_cast<std::size_t>(i)];
     const std::size_t id = record.stream.communicator;
     if (id < communicators_.size() && communicators_[id] != nullptr) [[likely]] {
-      touch(*communicators_[id]);
-      communicators_[id]->deliver(record);
+      Communicator &communicator = *communicators_[id];
+      touch(communicator);
+      communicator.deliver(record);
+      retry_due_ |= communicator.waits_for_grant();
     } else {
       if (stray_takers_ != 0) keep_stray(record);
       mesh_->release(record);  // otherwise of a communicator that is gone here
@@ -108,10 +111,19 @@ int Engine::progress(std::size_t most) {
     mesh_->take_crowded([this](int rank) {
       for (Communicator *communicator : busy_) communicator->make_room(rank);
     });
+  // What has ended leaves the list of the busy now and then: with one communicator, never.
+  if (retry_due_ || busy_.size() > 1) retry();
+  return count;
+}
+
+void Engine::retry() {
+  retry_due_ = false;
   for (std::size_t i = 0; i < busy_.size();) {
     Communicator &communicator = *busy_[i];
     communicator.retry();
-    if (communicator.busy()) [[likely]] {
+    const bool waits = communicator.waits_for_grant();
+    retry_due_ |= waits;
+    if (waits || communicator.running()) [[likely]] {
       ++i;
       continue;
     }
@@ -119,13 +131,13 @@ int Engine::progress(std::size_t most) {
     busy_[i] = busy_.back();
     busy_.pop_back();
   }
-  return count;
 }
 
 void Engine::enter(Communicator &communicator) {
   if (aborted()) [[unlikely]]
     look_around(0);
   touch(communicator);
+  retry_due_ = true;
 }
 
 Result<Operation *> Engine::noted(const Communicator &communicator, const Call &call, Result<Operation *> operation) {
@@ -174,12 +186,23 @@ class OfOperation final : public OfCommunicator {
 
 Result<> Engine::run(Communicator &communicator, const Call &call, Lock &lock) {
   TUTTI_TRY(Operation * operation, start(communicator, call));
-  if (!operation->done) {
-    OfOperation condition(communicator, *operation);
+  return complete(communicator, *operation, lock);
+}
+
+Result<> Engine::repeat(Communicator &communicator, const void *input, void *output, Lock &lock) {
+  enter(communicator);
+  TUTTI_TRY(Operation * operation, communicator.repeat(input, output));
+  recorder_.note(communicator, operation->call, operation->shape);
+  return complete(communicator, *operation, lock);
+}
+
+Result<> Engine::complete(Communicator &communicator, Operation &operation, Lock &lock) {
+  if (!operation.done) {
+    OfOperation condition(communicator, operation);
     wait_for(
-        condition, [operation] { return std::max(1u, operation->execution.open_steps()); }, lock);
+        condition, [&operation] { return std::max(1u, operation.execution.open_steps()); }, lock);
   }
-  Result<> ended = communicator.finish(*operation);
+  Result<> ended = communicator.finish(operation);
   if (mesh_->owes()) [[unlikely]]
     settle(lock);
   return ended;
@@ -315,6 +338,7 @@ void Engine::wait_for(What &condition, Most most, Lock &lock) {
 }
 
 void Engine::look_around(std::int64_t now) {
+  retry_due_ = true;  // what is found here may be a communicator's to pass on
   if (aborted()) {
     fail_all({Code::aborted, "tutti_abort was called in this process"});
     return;

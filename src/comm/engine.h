@@ -94,8 +94,9 @@ class Engine {
   Result<> receive(Communicator &communicator, match::ReceiveOperation &receive);
   // Deaths, broken links and aborts, for callers that do not wait.
   void look();
-  // Runs one call to its end.
+  // Runs one call to its end; the last one of that communicator again.
   Result<> run(Communicator &communicator, const Call &call, Lock &lock);
+  Result<> repeat(Communicator &communicator, const void *input, void *output, Lock &lock);
   // Until the condition is over. Deaths, broken links and aborts end whatever communicators have under way.
   void wait(Condition &condition, Lock &lock);
   // Until the acknowledgements that this rank owes have been posted: a peer's operation may wait for them, so nobody
@@ -119,9 +120,11 @@ class Engine {
   void wait_for(What &condition, Most most, Lock &lock);
   // Looks at what is not on the data path: deaths, breakages, aborts. Sets the communicators' failures.
   void look_around(std::int64_t now);
+  Result<> complete(Communicator &communicator, Operation &operation, Lock &lock);
   Result<Operation *> noted(const Communicator &communicator, const Call &call, Result<Operation *> operation);
   void fail_all(const Error &error);
   void recover_links(std::int64_t now);
+  void retry();
   void keep_stray(const mesh::Record &record);
   // Before something is started there.
   void enter(Communicator &communicator);
@@ -142,7 +145,8 @@ class Engine {
   const WaitPolicy policy_;
   const int wake_fd_;
   std::vector<Communicator *> communicators_;  // by id
-  std::vector<Communicator *> busy_;           // those with something under way
+  std::vector<Communicator *> busy_;           // those that may have something under way
+  bool retry_due_ = false;                     // some of them may wait for what only trying again finds
   Recorder recorder_;                          // of the operations started here
   LiveView live_;
   std::array<mesh::Record, kBatch> records_;  // of the poll under way

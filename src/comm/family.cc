@@ -8,6 +8,9 @@ namespace {
 
 using collectives::Collective;
 
+// Nobody chose the algorithms of these calls: what users ask for is for theirs.
+const collectives::Variant *const kOurs = &collectives::by_table();
+
 // Messages for a communicator that is being made are kept meanwhile.
 class Making {
  public:
@@ -29,7 +32,8 @@ Result<> part(Engine &engine, Communicator &communicator, Lock &lock) {
                                   .op = reduce::Op::max,
                                   .count = 1,
                                   .in_place = true,
-                                  .parting = true},
+                                  .parting = true,
+                                  .algorithm = kOurs},
                         .input = &token,
                         .output = &token};
   TUTTI_TRY(engine.run(communicator, meeting, lock));
@@ -49,8 +53,9 @@ Family::~Family() {
 
 Result<std::vector<Family::Place>> Family::exchange(Communicator &parent, Place mine, Lock &lock) {
   std::vector<Place> places(static_cast<std::size_t>(parent.ranks()));
-  const Call call = {
-      .shape = {.collective = Collective::allgather, .count = sizeof(Place)}, .input = &mine, .output = places.data()};
+  const Call call = {.shape = {.collective = Collective::allgather, .count = sizeof(Place), .algorithm = kOurs},
+                     .input = &mine,
+                     .output = places.data()};
   TUTTI_TRY(engine_.run(parent, call, lock));
   std::string others;
   for (std::size_t rank = 0; rank < places.size(); ++rank)
@@ -74,10 +79,13 @@ Result<Identity> Family::agree(Communicator &parent, Lock &lock) {
     }
     const auto proposal = static_cast<std::int64_t>(mine);
     std::int64_t most[3] = {proposal, -proposal, generation_};
-    const Call call = {
-        .shape = {.type = reduce::Type::int64, .op = reduce::Op::max, .count = std::size(most), .in_place = true},
-        .input = most,
-        .output = most};
+    const Call call = {.shape = {.type = reduce::Type::int64,
+                                 .op = reduce::Op::max,
+                                 .count = std::size(most),
+                                 .in_place = true,
+                                 .algorithm = kOurs},
+                       .input = most,
+                       .output = most};
     const Result<> met = engine_.run(parent, call, lock);
     const bool agreed = met && most[0] == -most[1];
     if (!agreed && mine < kMost) taken_[mine] = false;

@@ -12,8 +12,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "collectives/select.h"
 #include "comm/operation.h"
 #include "exec/windows.h"
 
@@ -46,6 +48,8 @@ struct Lane {
   bool active = false;
   std::uint32_t starts = 0;
   std::vector<exec::Arrival> early;  // of starts to come, in their own memory
+  // What the communicator was told to take when the call was made, if it was told something else since.
+  std::optional<collectives::Overrides> made_under;
 };
 
 }  // namespace tutti::comm

@@ -274,6 +274,92 @@ TEST(Communicators, AFailedOneLeavesTheOthersAlone) {
   });
 }
 
+// Which algorithm runs shows where ranks differ in it.
+bool all_take_the_same(tutti_comm *comm) { return sum(comm, 100) == TUTTI_SUCCESS && sum(comm, 1) == TUTTI_SUCCESS; }
+
+TEST(Communicators, AlgorithmsAreSetByCommunicator) {
+  with_ranks(3, [](int rank, tutti_comm *world) {
+    tutti_comm *same = nullptr, *differs = nullptr;
+    EXPECT_OK(tutti_comm_dup(world, &same));
+    EXPECT_OK(tutti_comm_dup(world, &differs));
+    for (const char *algorithms :
+         {"allreduce:ring,broadcast:chain", "allreduce:circulant:skips=1-2", "allreduce:table"}) {
+      EXPECT_OK(tutti_comm_set_algorithms(same, algorithms));
+      EXPECT_TRUE(all_take_the_same(same)) << algorithms << ": " << last_error().text;
+    }
+    if (rank == 1) {
+      EXPECT_OK(tutti_comm_set_algorithms(differs, "allreduce:ring"));
+    }
+    EXPECT_EQ(error_of_calls(differs).result, TUTTI_ERROR_MISMATCH);
+    EXPECT_TRUE(all_take_the_same(world)) << "another communicator's are its own";
+    EXPECT_OK(tutti_comm_free(&same));
+    EXPECT_OK(tutti_comm_free(&differs));
+  });
+}
+
+TEST(Communicators, AlgorithmsPassToThoseMadeOfIt) {
+  with_ranks(3, [](int rank, tutti_comm *world) {
+    EXPECT_OK(tutti_comm_set_algorithms(world, "allreduce:ring"));
+    tutti_comm *child = nullptr;
+    EXPECT_OK(tutti_comm_dup(world, &child));
+    if (rank == 2) {
+      EXPECT_OK(tutti_comm_set_algorithms(child, "allreduce:ring"));
+    }  // what it is already
+    EXPECT_TRUE(all_take_the_same(child)) << last_error().text;
+    if (rank == 2) {
+      EXPECT_OK(tutti_comm_set_algorithms(child, "allreduce:table"));
+    }
+    EXPECT_EQ(error_of_calls(child).result, TUTTI_ERROR_MISMATCH);
+    EXPECT_OK(tutti_comm_free(&child));
+  });
+}
+
+// Ranks may set them before or after they make a persistent call only alike, but between starts they may differ.
+TEST(Communicators, PersistentCallsKeepTheAlgorithmThatTheyWereMadeWith) {
+  with_ranks(3, [](int rank, tutti_comm *world) {
+    Ints by_table(10), by_ring(10);
+    tutti_request *requests[2] = {};
+    tutti_call call = call_of(TUTTI_ALLREDUCE, TUTTI_IN_PLACE, by_table.data(), by_table.size());
+    EXPECT_OK(tutti_call_init(&call, world, &requests[0]));
+    EXPECT_OK(tutti_comm_set_algorithms(world, "allreduce:ring"));
+    call.out = by_ring.data();
+    EXPECT_OK(tutti_call_init(&call, world, &requests[1]));
+    for (int turn = 0; turn < 6; ++turn) {
+      if (turn == 2 && rank == 0) {
+        EXPECT_OK(tutti_comm_set_algorithms(world, "allreduce:recursive_doubling"));
+      }
+      if (turn == 4 && rank == 0) {
+        EXPECT_OK(tutti_comm_set_algorithms(world, "allreduce:ring"));
+      }
+      std::ranges::fill(by_table, rank);
+      std::ranges::fill(by_ring, rank + 1);
+      for (tutti_request *request : requests) EXPECT_OK(tutti_start(request));
+      for (tutti_request *&request : requests) EXPECT_OK(tutti_wait(&request, nullptr));
+      EXPECT_EQ(by_table, Ints(10, 3));
+      EXPECT_EQ(by_ring, Ints(10, 6));
+    }
+    EXPECT_TRUE(all_take_the_same(world)) << last_error().text;
+    for (tutti_request *&request : requests) EXPECT_OK(tutti_request_free(&request));
+  });
+}
+
+TEST(Communicators, AlgorithmsThatDoNotExistAreRefusedAtOnce) {
+  with_ranks(2, [](int, tutti_comm *world) {
+    expect_error(tutti_comm_set_algorithms(world, "allreduce:rings"), TUTTI_ERROR_ARGUMENT,
+                 {"tutti_comm_set_algorithms: allreduce has no algorithm 'rings'; it has direct", "tutti-sched list"});
+    expect_error(tutti_comm_set_algorithms(world, nullptr), TUTTI_ERROR_ARGUMENT, {"algorithms is null"});
+    expect_error(tutti_comm_set_algorithms(nullptr, "allreduce:ring"), TUTTI_ERROR_COMM, {"tutti_comm_set_algorithms"});
+    EXPECT_OK(tutti_comm_set_algorithms(world, "allreduce:circulant:skips=1-7"));
+    expect_error(sum(world, 1), TUTTI_ERROR_CONFIG, {"tutti_comm_set_algorithms", "skip 7"});
+    tutti_comm *child = nullptr;
+    EXPECT_OK(tutti_comm_dup(world, &child)) << "the library's own calls are not concerned";
+    EXPECT_OK(tutti_comm_set_algorithms(world, ""));
+    EXPECT_OK(tutti_comm_set_algorithms(child, "allreduce:table"));
+    EXPECT_TRUE(all_take_the_same(child)) << last_error().text;
+    EXPECT_OK(tutti_comm_free(&child));
+  });
+}
+
 TEST(Communicators, TheWorldTakesAllOfThemAlong) {
   tutti_comm *kept[2] = {};
   with_ranks(2, [&](int rank, tutti_comm *world) { EXPECT_OK(tutti_comm_dup(world, &kept[rank])); });

@@ -283,9 +283,9 @@ TEST(UserOperators, ThatDoNotCommuteRefuseAForcedAlgorithmThatReorders) {
     Matrix one = matrix(0, 0);
     EXPECT_EQ(tutti_allreduce(TUTTI_IN_PLACE, &one, 1, TUTTI_OP_ELEMENT, op, comm), TUTTI_ERROR_CONFIG);
     const std::string text = last_error().text;
-    EXPECT_TRUE(
-        text.starts_with("TUTTI_ALGO=allreduce:ring does not keep rank order, which this operator needs; direct, "
-                         "recursive_doubling, "))
+    EXPECT_TRUE(text.starts_with(
+        "allreduce:ring, which the call, tutti_comm_set_algorithms or TUTTI_ALGO asks for, does not keep "
+        "rank order, which this operator needs; direct, recursive_doubling, "))
         << text;
     EXPECT_EQ(tutti_op_free(&op), TUTTI_SUCCESS);
   });

@@ -99,10 +99,10 @@ TEST(Selection, AnOverrideThatCannotRunIsAnErrorThatNamesWhatCan) {
   const Result<Choice> refused = select({.ranks = 65, .bytes = 1 << 20}, direct);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::config);
-  EXPECT_EQ(refused.error().text,
-            "TUTTI_ALGO=allreduce:direct cannot run for 65 ranks; recursive_doubling, recursive_multiplying, ring, "
-            "circulant, "
-            "hierarchical, leaders can");
+  EXPECT_EQ(
+      refused.error().text,
+      "allreduce:direct, which the call, tutti_comm_set_algorithms or TUTTI_ALGO asks for, cannot run for 65 ranks; "
+      "recursive_doubling, recursive_multiplying, ring, circulant, hierarchical, leaders can");
   EXPECT_TRUE(select({.collective = Collective::broadcast, .ranks = 65}, direct)) << "the other collective is free";
 }
 
@@ -115,10 +115,10 @@ TEST(Selection, WhatDoesNotCommuteGetsAnAlgorithmThatKeepsRankOrder) {
   const Situation ordered{.ranks = 8, .bytes = 1 << 20, .ordered = true};
   const Result<Choice> refused = select(ordered, *parse_overrides("allreduce:ring"));
   ASSERT_FALSE(refused);
-  EXPECT_EQ(
-      refused.error().text,
-      "TUTTI_ALGO=allreduce:ring does not keep rank order, which this operator needs; direct, recursive_doubling, "
-      "recursive_multiplying, leaders can");
+  EXPECT_EQ(refused.error().text,
+            "allreduce:ring, which the call, tutti_comm_set_algorithms or TUTTI_ALGO asks for, does not keep rank "
+            "order, which "
+            "this operator needs; direct, recursive_doubling, recursive_multiplying, leaders can");
   EXPECT_TRUE(select({.collective = Collective::barrier, .ranks = 8, .ordered = false}, {}));
 }
 
@@ -204,9 +204,10 @@ TEST(Overrides, SkipsThatAreNotBelowTheNumberOfRanksAreAnErrorOfTheCall) {
   EXPECT_TRUE(select({.ranks = 1, .bytes = 8}, overrides)) << "nothing moves";
   const Result<Choice> refused = select({.ranks = 9, .bytes = 8}, overrides);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().text,
-            "TUTTI_ALGO=allreduce:circulant:skips=1-2-5-9 cannot run for 9 ranks: skip 9 is not below the number of "
-            "ranks");
+  EXPECT_EQ(
+      refused.error().text,
+      "allreduce:circulant:skips=1-2-5-9, which the call, tutti_comm_set_algorithms or TUTTI_ALGO asks for, cannot run "
+      "for 9 ranks: skip 9 is not below the number of ranks");
 }
 
 TEST(Overrides, ErrorsNameTheParameterThatIsWrong) {
@@ -241,6 +242,12 @@ TEST(Overrides, WhatIsNamedTwiceIsKeptOnce) {
   EXPECT_NE(*variant_of(Collective::allgather, "circulant:skips=1-3"), first);
 }
 
+TEST(Overrides, TheTableIsNamedLikeAnAlgorithm) {
+  const Situation situation{.ranks = 8, .bytes = 1 << 20};
+  EXPECT_EQ(select(situation, *parse_overrides("allreduce:table"))->algorithm, select(situation, {})->algorithm);
+  EXPECT_EQ(*variant_of(Collective::broadcast, "table"), &by_table());
+}
+
 TEST(Overrides, ErrorsNameTheUnknownPartAndWhatExists) {
   const auto text = [](std::string_view value) {
     const Result<Overrides> result = parse_overrides(value);
@@ -254,7 +261,7 @@ TEST(Overrides, ErrorsNameTheUnknownPartAndWhatExists) {
       "alltoallv, scan, exscan");
   EXPECT_EQ(text("broadcast:ring"),
             "TUTTI_ALGO: broadcast has no algorithm 'ring'; it has knomial, scatter_allgather, chain, circulant, "
-            "hierarchical");
+            "hierarchical, and table for the library's choice");
   EXPECT_EQ(text("allreduce:ring,allreduce:direct"), "TUTTI_ALGO names allreduce twice; give it one algorithm");
   EXPECT_EQ(text("allreduce:ring,"), "TUTTI_ALGO: '' is not COLLECTIVE:ALGORITHM, as in allreduce:ring");
   EXPECT_EQ(parse_overrides("x").error().code, Code::config);

@@ -93,9 +93,7 @@ TEST(Mess, case_33_ManyRanksOnFewCores) {
 TEST(Mess, AnAlgorithmThatCannotRunForSoManyRanksIsAnError) {
   const Outcome outcome = shell("TUTTI_ALGO=allreduce:direct " + ranks(65, "crowd"));
   EXPECT_NE(outcome.status, 0);
-  EXPECT_NE(outcome.output.find("config: TUTTI_ALGO=allreduce:direct cannot run for 65 ranks; recursive_doubling, "),
-            std::string::npos)
-      << outcome.output;
+  EXPECT_NE(outcome.output.find("cannot run for 65 ranks; recursive_doubling, "), std::string::npos) << outcome.output;
   expect_silent_success("TUTTI_ALGO=broadcast:chain " + ranks(65, "crowd"));
 }
 

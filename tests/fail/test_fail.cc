@@ -162,7 +162,8 @@ TEST(EveryCall, FailsOnce) {
   if (on_software()) return;
   // A job takes seconds there: one of each sort of call, in the middle.
   int rank = 0;
-  for (const char *call : {"reg_mr", "create_srq", "modify_qp", "post_send", "post_srq_recv", "poll_cq", "destroy_qp"}) {
+  for (const char *call :
+       {"reg_mr", "create_srq", "modify_qp", "post_send", "post_srq_recv", "poll_cq", "destroy_qp"}) {
     const std::uint64_t count = sound.ranks[0].calls.at(call);
     run_with(rank, {.call = call, .nth = (count + 1) / 2, .saying = kSayings[rank], .error = EIO}, false);
     rank = 1 - rank;

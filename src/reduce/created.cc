@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "reduce/created.h"
 
+#include <atomic>
 #include <mutex>
 #include <vector>
 
@@ -45,10 +46,14 @@ class Table {
     Slot *slot = slot_of(handle);
     if (slot == nullptr) return false;
     slot->used = false;
+    frees_.fetch_add(1, std::memory_order_release);
     slot->generation = (slot->generation + 1) % kGenerations;
     free_.push_back(static_cast<std::size_t>(slot - slots_.data()));
     return true;
   }
+
+  // How often operators have been freed: what find() gave stays true while this does.
+  std::uint64_t frees() const { return frees_.load(std::memory_order_acquire); }
 
  private:
   Slot *slot_of(std::int32_t handle) {
@@ -61,6 +66,7 @@ class Table {
   }
 
   std::mutex mutex_;
+  std::atomic<std::uint64_t> frees_{0};
   std::vector<Slot> slots_;
   std::vector<std::size_t> free_;
 };
@@ -80,7 +86,19 @@ Result<std::int32_t> create(const Created &created) {
   return handle;
 }
 
-std::optional<Created> find(std::int32_t handle) { return table().find(handle); }
+std::optional<Created> find(std::int32_t handle) {
+  // What this thread looked up last, for loops that use one operator: without the lock.
+  struct Last {
+    std::int32_t handle = 0;
+    std::uint64_t frees = 0;
+    std::optional<Created> created;
+  };
+  thread_local Last last;
+  const std::uint64_t frees = table().frees();  // before the table is read: a free meanwhile makes the next call look
+  if (last.handle != handle || last.frees != frees) last = {handle, frees, table().find(handle)};
+  if (!last.created) last.handle = 0;  // it may be made yet
+  return last.created;
+}
 bool destroy(std::int32_t handle) { return table().remove(handle); }
 
 }  // namespace tutti::reduce

@@ -113,8 +113,8 @@ class Broken(unittest.TestCase):
 
     def test_a_guest_that_never_boots(self):
         self.use_cache()
-        done = self.run_it("smoke", "--timeout", "15", "--append", "rdinit=/none root=/none panic=0", limit=15)
-        self.assert_lost(done, "the guest did not boot within 15 s", "smoke.console.log")
+        done = self.run_it("smoke", "--timeout", "8", "--append", "rdinit=/none root=/none panic=0", limit=8)
+        self.assert_lost(done, "the guest did not boot within 8 s", "smoke.console.log")
         self.assertIn("Kernel panic", done.stdout, "the console's end is shown")
 
     def test_a_scenario_that_hangs(self):

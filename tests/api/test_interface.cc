@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "support/thread_ranks.h"
+#include "api/expect.h"
 
 namespace tutti::test {
 namespace {

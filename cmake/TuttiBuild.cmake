@@ -47,6 +47,11 @@ function(tutti_room name)
   add_library(tutti_${name} STATIC ${ARG_SOURCES})
   list(TRANSFORM ARG_DEPENDS PREPEND tutti_)
   target_link_libraries(tutti_${name} PUBLIC tutti_flags ${ARG_DEPENDS} ${ARG_LIBRARIES})
+  # Which line an instruction is of, inlined ones too, for the test `cost`, perf and backtraces; it changes no code. Not of
+  # the kernels, which would be most of it.
+  if(NOT name STREQUAL reduce)
+    target_compile_options(tutti_${name} PRIVATE $<$<CONFIG:Release>:-g1>)
+  endif()
 endfunction()
 
 # tutti_test(NAME SOURCES ... LINK ... LABELS ... [TIMEOUT s]): one GoogleTest program, one ctest entry.

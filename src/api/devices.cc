@@ -16,6 +16,9 @@ Result<DeviceSet> DeviceSet::open(const Config &config, const DeviceWish &wish, 
   TUTTI_TRY(softdev::Options options, softdev::parse_options(config.softdev));
   options.job_key = wish.job_key;
   set.software_ = softdev::Instance::create(std::move(options));
+  const auto table = [&wish](const verbs::Api &api, verbs::DeviceKind kind) -> const verbs::Api & {
+    return wish.between ? wish.between(api, kind) : api;
+  };
   const verbs::ProbeOptions probe = {.host = host_id(),
                                      .gid_index = config.gid_index,
                                      .pkey = config.pkey,
@@ -24,8 +27,8 @@ Result<DeviceSet> DeviceSet::open(const Config &config, const DeviceWish &wish, 
   // GID index and P_Key are the user's choice for RDMA ports; the software device has its own tables.
   verbs::ProbeOptions software_probe = probe;
   if (wish.device == "auto") software_probe.gid_index = software_probe.pkey = -1;
-  TUTTI_TRY(verbs::Devices software,
-            verbs::open_devices(set.software_->api(), verbs::DeviceKind::software, software_probe));
+  TUTTI_TRY(verbs::Devices software, verbs::open_devices(table(set.software_->api(), verbs::DeviceKind::software),
+                                                         verbs::DeviceKind::software, software_probe));
   set.opened_ = std::move(software.opened);
   set.notes_ = std::move(software.skipped);
 
@@ -42,7 +45,8 @@ Result<DeviceSet> DeviceSet::open(const Config &config, const DeviceWish &wish, 
     if (!wish.look_at_all && !named) TUTTI_LOG(warn, "{}", missing);
     set.notes_.push_back(missing);
   }
-  TUTTI_TRY(verbs::Devices found, verbs::open_devices(*rdma, verbs::DeviceKind::rdma, probe));
+  TUTTI_TRY(verbs::Devices found,
+            verbs::open_devices(table(*rdma, verbs::DeviceKind::rdma), verbs::DeviceKind::rdma, probe));
   for (verbs::Device &device : found.opened) set.opened_.push_back(std::move(device));
   set.notes_.insert(set.notes_.end(), found.skipped.begin(), found.skipped.end());
   return set;

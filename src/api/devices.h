@@ -4,6 +4,7 @@
 // and tells people what was seen and chosen.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,12 +17,16 @@
 
 namespace tutti::api {
 
+// For tests: stands between the library and a device's table.
+using BetweenCalls = std::function<const verbs::Api &(const verbs::Api &, verbs::DeviceKind)>;
+
 struct DeviceWish {
   std::string device = "auto";  // TUTTI_DEVICE
   bool several_hosts = false;   // else RDMA devices are opened only if asked for by name
   bool look_at_all = false;     // for tutti-info
   std::string job_key;
   int numa_node = -1;  // where this process will run
+  BetweenCalls between = nullptr;
 };
 
 class DeviceSet {

@@ -109,7 +109,8 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
                              .several_hosts = group.hosts > 1,
                              .look_at_all = false,
                              .job_key = group.job_key,
-                             .numa_node = numa_node};
+                             .numa_node = numa_node,
+                             .between = options.between};
     TUTTI_TRY(devices_, DeviceSet::open(config_, wish, topology_.get()));
     TUTTI_TRY(const std::vector<verbs::PortOffer> offers, devices_->offers());
     Offer mine;
@@ -151,11 +152,14 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
 
   // 4. To RTS, and the control connections; then nobody sends before everybody is ready.
   const auto connect = [&]() -> Result<Done> {
-    TUTTI_TRY(mesh_, bringup->connect(announcements));
+    Result<std::unique_ptr<mesh::Mesh>> mesh = bringup->connect(announcements);
     std::vector<control::Address> addresses;
     addresses.reserve(offers.size());
     for (const Offer &other : offers) addresses.push_back(other.control);
-    TUTTI_TRY(control_->connect(addresses, deadline));
+    // Also by a rank that has failed: its neighbours wait for it here.
+    const Result<> linked = control_->connect(addresses, deadline);
+    TUTTI_TRY(mesh_, std::move(mesh));
+    TUTTI_TRY(linked);
     return Done{};
   };
   TUTTI_TRY(exchange.gather(connect()));

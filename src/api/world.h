@@ -26,6 +26,7 @@ struct WorldOptions {
   Config config;
   Environment environment;  // for hints of the launcher
   bool threads = false;
+  BetweenCalls between = nullptr;
 };
 
 class World {

@@ -333,10 +333,12 @@ void Engine::wait_for(What &condition, Most most, Lock &lock) {
     const std::int64_t silent = now - silent_since;
     if (silent > mesh_->probe_ns()) mesh_->probe(now);
     if (silent > policy_.tell_ns && policy_.tell_ns != 0 && !std::exchange(told, true))
-      TUTTI_LOG(warn, "{}; it goes on waiting", condition.describe(silent / kNanosecondsPerSecond));
+      TUTTI_LOG(warn, "{}; it goes on waiting{}", condition.describe(silent / kNanosecondsPerSecond),
+                mesh_->shortage());
     if (silent > policy_.timeout_ns && policy_.timeout_ns != 0) [[unlikely]] {
-      condition.time_out({Code::timeout, fmt::format("{}, as long as TUTTI_TIMEOUT allows",
-                                                     condition.describe(silent / kNanosecondsPerSecond))});
+      condition.time_out(
+          {Code::timeout, fmt::format("{}, as long as TUTTI_TIMEOUT allows{}",
+                                      condition.describe(silent / kNanosecondsPerSecond), mesh_->shortage())});
       silent_since = 0;
     }
     const std::int64_t idle = now - idle_since;
@@ -365,6 +367,7 @@ void Engine::look_around(std::int64_t now) {
   }
   // Without trouble only sleepers look, whom events wake: it takes a system call.
   if (mesh_->troubled()) mesh_->read_events(now);
+  mesh_->rearm_limits();
   if (now - asked_ns_ >= kAskNs) {
     asked_ns_ = now;
     for (std::size_t i = 0; i < busy_.size(); ++i) busy_[i]->ask();
@@ -375,7 +378,9 @@ void Engine::look_around(std::int64_t now) {
   std::erase_if(fresh, [this](const mesh::Breakage &breakage) { return is_dead(breakage.peer); });
   if (!fresh.empty()) {
     if (breakages_.empty())
-      explain_until_ns_ = control_ != nullptr && !fresh.front().own_fault ? now + kExplainNs : now;
+      // Who was refused waits for longer, so that the rank that knows why is the first to tell.
+      explain_until_ns_ =
+          control_ != nullptr && !fresh.front().own_fault ? now + (fresh.front().refused ? 2 : 1) * kExplainNs : now;
     for (mesh::Breakage &breakage : fresh) breakages_.push_back(std::move(breakage));
   }
   if (!breakages_.empty() && now >= explain_until_ns_) {

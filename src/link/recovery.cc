@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace tutti::link {
 namespace {
 
@@ -122,7 +124,9 @@ Recovery::Action Recovery::next(std::int64_t now) {
         resend_ns_ = now + kResend;
         return Action::offer;
       }
-      return heard_ && heard_epoch_ == epoch_ ? Action::join : Action::none;
+      // An offer that is still believed here is one of this epoch (begin_attempt, rebuilt).
+      TUTTI_DCHECK(!heard_ || heard_epoch_ == epoch_);
+      return heard_ ? Action::join : Action::none;
     case Phase::joined:
       if (say_ready_) {
         say_ready_ = false;

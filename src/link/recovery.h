@@ -69,6 +69,7 @@ class Recovery {
   Hearing offered(std::uint16_t epoch, std::int64_t now);
   void ready(std::uint16_t epoch);
   void refused() { refused_ = true; }
+  bool was_refused() const { return refused_; }
   // Its process lives, but has not looked at our letters yet.
   void deferred(std::int64_t now);
   // What stood in the way may be gone: no back-off.

@@ -16,8 +16,6 @@ namespace tutti::mesh {
 namespace {
 
 constexpr std::uint16_t kFirstEpoch = 1;
-// Receive buffers beyond what is granted.
-constexpr std::uint32_t kReserve = 2;
 
 std::size_t round_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
@@ -154,6 +152,8 @@ Result<> Bringup::create_rail(Rail &rail, std::uint32_t peers) {
   if (peers == 0) return {};
   TUTTI_TRY(rail.receives,
             ReceiveQueue::create(source, depths.srq_wr, std::max(mesh_->eager_bytes_, Mesh::kControlBytes)));
+  rail.low_water.limit = kReserve;
+  mesh_->arm_limit(rail);
   const std::size_t chunks = std::size_t{peers} * limits.chunks;
   constexpr int kWritable = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
   TUTTI_TRY(rail.staging, Memory::allocate(source, chunks * mesh_->chunk_stride_, kWritable));

@@ -50,6 +50,7 @@ void Mesh::take_event(Rail &rail, const ibv_async_event &event, std::int64_t now
                    fmt::format("the connection to rank {} broke: {} on {}", peer->rank, event_name(event.event_type),
                                peer->owned_qp->text()));
       break;
+    case IBV_EVENT_SRQ_LIMIT_REACHED: limit_reached(rail, now); break;
     case IBV_EVENT_PORT_ACTIVE:
     case IBV_EVENT_GID_CHANGE:
     case IBV_EVENT_LID_CHANGE:

@@ -19,6 +19,11 @@ namespace {
 
 // Completions fetched by one ibv_poll_cq: enough to empty bursts, small enough for the stack and the first cache.
 constexpr int kPollBatch = 16;
+#ifdef NDEBUG
+constexpr bool kCheckEveryStep = false;
+#else
+constexpr bool kCheckEveryStep = true;
+#endif
 // Pieces below this cost more in messages than they win in overlap.
 constexpr std::uint64_t kMinPieceBytes = 8 * 1024;
 // Into how many pieces a transfer is cut if none exceeds a chunk: both ends then work on different pieces at once.
@@ -59,7 +64,7 @@ TUTTI_HOT void Mesh::post(Peer &peer, ibv_send_wr &request, bool wants_completio
   ibv_send_wr *bad = nullptr;
   const int error = ibv_post_send(peer.qp, &request, &bad);
   if (error != 0) [[unlikely]]
-    post_failed(peer, error);
+    post_failed(peer, verbs::errno_of(error));
 }
 
 void Mesh::post_failed(Peer &peer, int error) {
@@ -344,6 +349,7 @@ TUTTI_HOT bool Mesh::take_completion(Rail &rail, const ibv_wc &completion, Recor
 
 // A receive that brought nothing of use: its buffer goes back, but no credit was used.
 void Mesh::drop(Rail &rail, std::uint32_t buffer) {
+  ++rail.drops;
   rail.receives.filled(buffer, -1, link::Class::control);
   rail.receives.release(buffer);
 }
@@ -366,6 +372,7 @@ TUTTI_HOT int Mesh::poll_rail(Rail &rail, std::span<Record> records) {
   for (int c = 0; c < polled; ++c)
     found += take_completion(rail, completions[c], records[static_cast<std::size_t>(found)]);
   if (rail.receives.spent() >= refill_batch_) refill(rail);
+  if (kCheckEveryStep) check();
   return found;
 }
 
@@ -430,7 +437,8 @@ std::vector<Breakage> Mesh::take_breakages() { return std::exchange(breakages_, 
 Result<> Mesh::arm() {
   for (std::unique_ptr<Rail> &rail : rails_) {
     if (const int error = ibv_req_notify_cq(rail->cq.get(), 0); error != 0)
-      return fail_errno(Code::device, error, "cannot arm the completion queue of {}", rail->device->name());
+      return fail_errno(Code::device, verbs::errno_of(error), "cannot arm the completion queue of {}",
+                        rail->device->name());
   }
   return {};
 }
@@ -467,10 +475,6 @@ bool Mesh::flush() {
     if (peer->unsignalled != 0 && peer->room_to_post()) write_grants(*peer, true);
   }
   return all;
-}
-
-void Mesh::check() const {
-  for (const std::unique_ptr<Rail> &rail : rails_) rail->receives.check();
 }
 
 Result<Memory> Mesh::allocate(std::size_t bytes) {

@@ -59,6 +59,7 @@ struct Breakage {
   int wc_status = -1;
   std::string text;
   bool own_fault = false;  // of this rank's device: no rank's death explains it
+  bool refused = false;    // by the other end, which knows why
 };
 
 struct Statistics {
@@ -163,6 +164,11 @@ class Mesh {
   std::int64_t probe_ns() const { return reconnect_.probe_ns; }
   // Takes what the devices have told of themselves, now and then.
   void read_events(std::int64_t now);
+  // Arms the limits of shared receive queues again that have been reached, once enough is posted.
+  void rearm_limits() {
+    if (limits_reached_ != 0) [[unlikely]]
+      rearm_reached_limits();
+  }
   // That rank is gone: its link is of no use any more.
   void abandon(int rank);
   // A communicator has failed here, and others may not know yet: what was sent for it, and not received before its link
@@ -181,8 +187,11 @@ class Mesh {
   // Whether the fabric has delivered everything sent, as far as peers still answer; asks it to say so. For finalize.
   bool flush();
 
-  // Aborts where an invariant of the ledger or of the credits is broken.
+  // Aborts where an invariant of the ledger or of the credits is broken. Debug builds do so after every poll.
   void check() const;
+  // Why nothing may come, where a shared receive queue is dry or loses buffers, or peers give no credits back, in a
+  // sentence that begins with "; ", for who waits; else empty.
+  std::string shortage() const;
   const Statistics &statistics() const { return statistics_; }
   std::vector<std::string> device_names() const;  // "software:1", one a rail
   std::vector<LinkView> view_links();             // as of now, with the grants that have come
@@ -222,6 +231,11 @@ class Mesh {
   void break_for_good(Peer &peer, int wc_status, std::string text, bool own_fault = false);
   bool owes_messages() const;
   void fail_rail(Rail &rail, std::string_view why);
+  void arm_limit(Rail &rail);
+  void rearm_reached_limits();
+  void limit_reached(Rail &rail, std::int64_t now);
+  std::string describe_shortage(const Rail &rail) const;
+  void check_credits(const Rail &rail) const;
   void take_event(Rail &rail, const ibv_async_event &event, std::int64_t now);
   void drop(Rail &rail, std::uint32_t buffer);
   void post_staged(Peer &peer, const std::byte *front, const std::byte *data, const Retained &message);
@@ -254,6 +268,7 @@ class Mesh {
   std::vector<Letter> letters_;
   bool reconnecting_ = false;
   std::vector<bool> voided_;  // communicators, by number
+  int limits_reached_ = 0;  // rails whose limit is not armed again yet
   std::int64_t events_read_ns_ = 0;
   std::vector<int> fds_;
   Statistics statistics_;

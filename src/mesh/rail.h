@@ -37,6 +37,16 @@ class QpTable {
   std::size_t mask_ = 0;
 };
 
+// The limit of the shared receive queue, below which it tells by an event, once each time that it is armed.
+struct LowWater {
+  std::uint32_t limit = 0;  // 0: the device has no such events
+  bool armed = false;
+  std::uint64_t drops = 0;          // as of when it was armed
+  bool lossy = false;               // it was reached although the ledger has enough
+  std::uint32_t posted_in_all = 0;  // as of when it was reached
+  std::int64_t told_ns = 0;
+};
+
 struct Rail {
   Rail() = default;
   Rail(const Rail &) = delete;
@@ -62,7 +72,9 @@ struct Rail {
   std::uint32_t inline_bytes = 0;
   std::uint32_t send_depth = 0;
   unsigned unacknowledged_events = 0;
+  LowWater low_water;
   std::uint64_t idle_polls = 0;  // that found nothing
+  std::uint64_t drops = 0;       // receives that brought nothing of use
 };
 
 }  // namespace tutti::mesh

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <map>
 
 #include "mesh/queue_pair.h"
 
@@ -30,14 +29,33 @@ Result<ReceiveQueue> ReceiveQueue::create(const MemorySource &source, std::uint3
   return queue;
 }
 
-std::string ReceiveQueue::describe() const {
-  std::map<std::int32_t, std::uint32_t> holders;
+std::map<std::int32_t, std::uint32_t> ReceiveQueue::holders() const {
+  std::map<std::int32_t, std::uint32_t> counts;
   for (const Entry &entry : entries_)
-    if (entry.state == State::held) ++holders[entry.peer];
+    if (entry.state == State::held) ++counts[entry.peer];
+  return counts;
+}
+
+std::pair<std::int32_t, std::uint32_t> ReceiveQueue::biggest_holder() const {
+  std::pair<std::int32_t, std::uint32_t> biggest = {-1, 0};
+  for (const auto &[peer, count] : holders())
+    if (count > biggest.second) biggest = {peer, count};
+  return biggest;
+}
+
+ReceiveQueue::Used ReceiveQueue::used() const {
+  Used used;
+  for (const Entry &entry : entries_)
+    if (entry.state != State::posted && entry.peer >= 0)
+      ++used[entry.peer][static_cast<std::size_t>(entry.message_class)];
+  return used;
+}
+
+std::string ReceiveQueue::describe() const {
   std::string text =
       fmt::format("{} receive buffers: {} posted, {} held, {} to be posted", entries_.size(), posted_, held_, spent_);
   if (const std::uint32_t count = missing(); count != 0) text += fmt::format("; {} missing", count);
-  for (const auto &[peer, count] : holders) text += fmt::format("; {} from rank {}", count, peer);
+  for (const auto &[peer, count] : holders()) text += fmt::format("; {} from rank {}", count, peer);
   return text;
 }
 

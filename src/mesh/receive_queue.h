@@ -7,8 +7,11 @@
 // - A credit is granted again only once its buffer is posted: what peers may send never exceeds what is posted.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -18,6 +21,9 @@
 #include "verbs/handle.h"
 
 namespace tutti::mesh {
+
+// Buffers beyond what is granted to peers: while all keep to their credits, so many are posted at any time.
+inline constexpr std::uint32_t kReserve = 2;
 
 class ReceiveQueue {
  public:
@@ -52,7 +58,7 @@ class ReceiveQueue {
   int refill(Granted &&granted) {
     if (spent_ == 0) return 0;
     ibv_recv_wr *bad = nullptr;
-    if (const int error = ibv_post_srq_recv(srq_.get(), first_spent_, &bad); error != 0) return error;
+    if (const int error = ibv_post_srq_recv(srq_.get(), first_spent_, &bad); error != 0) return verbs::errno_of(error);
     for (const ibv_recv_wr *request = first_spent_; request != nullptr; request = request->next) {
       Entry &entry = entries_[static_cast<std::uint32_t>(request->wr_id)];
       entry.state = State::posted;
@@ -69,6 +75,13 @@ class ReceiveQueue {
   // and since this one more were posted than there are, so that a later one has come back already. A message that is
   // half received, or was when its queue pair was destroyed, has it.
   std::uint32_t missing() const;
+  std::uint32_t posted_in_all() const { return next_order_; }  // since the beginning; may wrap
+  std::uint32_t buffers() const { return static_cast<std::uint32_t>(entries_.size()); }
+  // Of each peer and class, the credits that are used up: their buffers are held or spent.
+  using Used = std::map<std::int32_t, std::array<std::uint16_t, link::kClasses>>;
+  Used used() const;
+  // Who holds most, and how many; peer -1: nobody.
+  std::pair<std::int32_t, std::uint32_t> biggest_holder() const;
   // Which buffers are where, in numbers, and who holds them, for people. check() aborts where the sums are wrong.
   std::string describe() const;
   void check() const;
@@ -92,6 +105,7 @@ class ReceiveQueue {
   Memory memory_;
   verbs::SrqHandle srq_;
   std::size_t stride_ = 0;
+  std::map<std::int32_t, std::uint32_t> holders() const;
   std::vector<Entry> entries_;
   // One request a buffer, made once; the spent ones are chained, ready to be posted.
   std::vector<ibv_recv_wr> requests_;

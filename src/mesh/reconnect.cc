@@ -190,11 +190,16 @@ void Mesh::replay(Peer &peer) {
 
 void Mesh::give_up(Peer &peer) {
   peer.broken = true;
-  breakages_.push_back(
-      {peer.rank, peer.wc_status,
-       fmt::format("{}, and could not be made again in {} attempts within {} s (TUTTI_RECONNECT_TIMEOUT); last: {}",
-                   peer.why.empty() ? fmt::format("the connection to rank {} was given up by it", peer.rank) : peer.why,
-                   peer.recovery.attempts(), reconnect_.give_up_ns / kNanosecondsPerSecond, peer.last_error)});
+  const std::string why =
+      peer.why.empty() ? fmt::format("the connection to rank {} was given up by it", peer.rank) : peer.why;
+  const bool refused = peer.recovery.was_refused();
+  std::string text =
+      refused ? fmt::format("{}, and that rank has given it up; last: {}", why, peer.last_error)
+              : fmt::format(
+                    "{}, and could not be made again in {} attempts within {} s (TUTTI_RECONNECT_TIMEOUT); "
+                    "last: {}",
+                    why, peer.recovery.attempts(), reconnect_.give_up_ns / kNanosecondsPerSecond, peer.last_error);
+  breakages_.push_back({.peer = peer.rank, .wc_status = peer.wc_status, .text = std::move(text), .refused = refused});
 }
 
 void Mesh::write_letter(Peer &peer, LetterKind kind) {

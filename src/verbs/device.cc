@@ -69,7 +69,7 @@ Result<Device> Device::open(const Api &api, ibv_device *device, DeviceKind kind,
   result.context_ = ContextHandle(api, api.open_device(device));
   if (!result.context_) return create_failed(kind, errno, fmt::format("opening device {}", result.name_));
   if (const int error = api.query_device(result.context(), &result.attributes_); error != 0)
-    return create_failed(kind, error > 0 ? error : errno, fmt::format("querying device {}", result.name_));
+    return create_failed(kind, errno_of(error), fmt::format("querying device {}", result.name_));
   TUTTI_TRY(result.refresh(options));
   return result;
 }
@@ -108,7 +108,7 @@ Result<Port> Device::probe(std::uint8_t number, const ProbeOptions &options) con
 
   ibv_port_attr state = {};
   if (const int error = api_->query_port(context(), number, &state); error != 0)
-    return create_failed(kind_, error > 0 ? error : errno, fmt::format("querying port {}:{}", name_, number));
+    return create_failed(kind_, errno_of(error), fmt::format("querying port {}:{}", name_, number));
   offer.lid = state.lid;
   // The specification's old "unspecified" means InfiniBand.
   offer.link_layer = state.link_layer == IBV_LINK_LAYER_ETHERNET ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;

@@ -4,6 +4,7 @@
 // very process. Texts only; no decision hangs on them.
 #pragma once
 
+#include <cerrno>
 #include <string>
 
 #include "base/result.h"
@@ -11,6 +12,9 @@
 namespace tutti::verbs {
 
 enum class DeviceKind : std::uint8_t { rdma = 1, software = 2 };
+
+// The errno of a call that failed: most return it, some providers return -1 and set errno.
+inline int errno_of(int answer) { return answer > 0 ? answer : errno; }
 
 // "64 KiB", "unlimited": RLIMIT_MEMLOCK as this process has it, which is often not what the login shell shows.
 std::string memlock_text();

@@ -7,12 +7,12 @@
 // the object given up, never thrown or retried.
 #pragma once
 
-#include <cerrno>
 #include <utility>
 
 #include "base/log.h"
 #include "base/result.h"
 #include "verbs/api.h"
+#include "verbs/explain.h"
 
 namespace tutti::verbs {
 
@@ -42,9 +42,8 @@ class Handle {
     if (object == nullptr) return true;
     const int error = (api_->*Destroy)(object);
     if (error == 0) return true;
-    // Most calls return the errno; some providers return -1 and set it.
     TUTTI_LOG(warn, "destroying a verbs {} failed: {}; it is left to the end of the process", kind(object),
-              errno_text(error > 0 ? error : errno));
+              errno_text(errno_of(error)));
     return false;
   }
 

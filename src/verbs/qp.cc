@@ -194,7 +194,7 @@ Result<ibv_qp_state> Qp::query_state() const {
   ibv_qp_attr attributes = {};
   ibv_qp_init_attr init = {};
   const int error = device_->api().query_qp(handle_.get(), &attributes, IBV_QP_STATE, &init);
-  if (error != 0) return fail_errno(Code::device, error > 0 ? error : errno, "{}: query_qp failed", text());
+  if (error != 0) return fail_errno(Code::device, errno_of(error), "{}: query_qp failed", text());
   return attributes.qp_state;  // cur_qp_state stays 0 on some drivers
 }
 
@@ -208,7 +208,7 @@ Result<> Qp::expect(ibv_qp_state from, ibv_qp_state to) const {
 
 Result<> Qp::modify(ibv_qp_attr &attributes, int mask, ibv_qp_state to) {
   if (const int error = device_->api().modify_qp(handle_.get(), &attributes, mask); error != 0)
-    return step_failed(to, error > 0 ? error : errno, "");
+    return step_failed(to, errno_of(error), "");
   TUTTI_TRY(const ibv_qp_state found, query_state());
   // Some drivers report success and do nothing.
   if (found != to)

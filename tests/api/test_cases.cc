@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Failures that users of such libraries report, tried on whole worlds: unequal MTUs, ports that are down, ports that go
-// down, receivers that are behind, and broken queue pairs with much outstanding.
+// down, receivers that are behind, devices that fail, and broken queue pairs with much outstanding.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -191,6 +193,118 @@ TEST(Worlds, case_14_ABrokenLinkIsOneLineWithTheFirstCause) {
   const std::string output = testing::internal::GetCapturedStderr();
   for (const char *word : {"flush", "FLUSH"}) EXPECT_EQ(output.find(word), std::string::npos) << output;
   EXPECT_LE(std::ranges::count(output, '\n'), 12) << output;
+}
+
+// As many receive buffers as the least credits of seven peers take.
+TEST(Worlds, case_15_AFloodOfMessagesToOneThatIsAwayRunsNothingDry) {
+  Start start;
+  start.everywhere = device("max_srq_wr=56");
+  start.everywhere["TUTTI_QP_RNR_RETRY"] = "0";  // the first message without a buffer would be an error
+  start.everywhere["TUTTI_RECONNECT_TIMEOUT"] = "0";
+  ThreadRanks ranks(8, start);
+  ASSERT_TRUE(ranks.up()) << ranks.errors();
+  constexpr int kMessages = 2000;
+  ranks.each([](int rank, tutti_comm *comm) {
+    std::vector<std::int8_t> buffer(256);
+    if (rank == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      for (int i = 0; i < kMessages; ++i)
+        for (int from = 1; from < 8; ++from) {
+          ASSERT_EQ(tutti_recv(buffer.data(), 256, TUTTI_INT8, from, 1, comm, nullptr), TUTTI_SUCCESS)
+              << last_error().text;
+          ASSERT_EQ(buffer, bytes_of(256, i + from)) << "message " << i << " of rank " << from;
+        }
+    } else {
+      for (int i = 0; i < kMessages; ++i) {
+        buffer = bytes_of(256, i + rank);
+        ASSERT_EQ(tutti_send(buffer.data(), 256, TUTTI_INT8, 0, 1, comm), TUTTI_SUCCESS) << last_error().text;
+      }
+    }
+    std::vector<std::int8_t> out = bytes_of(8 << 16, rank), in(8 << 16);
+    ASSERT_EQ(tutti_alltoall(out.data(), in.data(), 1 << 16, TUTTI_INT8, comm), TUTTI_SUCCESS) << last_error().text;
+    for (int from = 0; from < 8; ++from) {
+      const std::vector<std::int8_t> all = bytes_of(8 << 16, from);
+      ASSERT_TRUE(std::equal(in.begin() + (from << 16), in.begin() + ((from + 1) << 16), all.begin() + (rank << 16)));
+    }
+  });
+}
+
+// Nothing drains after the device is gone, so leaving takes no time.
+TEST(Worlds, case_17_ADeviceThatFailsWhileIdleDoesNotHoldUpTheEnd) {
+  Start start;
+  // At the first work request of the end, or of the calls before it.
+  for (const int nth : {1, 8}) {
+    start.variables = [nth](int rank) {
+      return rank == 1 ? device("fault=device_fatal:" + std::to_string(nth)) : Variables{};
+    };
+    ThreadRanks ranks(2, start);
+    ASSERT_TRUE(ranks.up()) << ranks.errors();
+    const auto begin = std::chrono::steady_clock::now();
+    int failed = 0;
+    ranks.each([&](int rank, tutti_comm *) {
+      if (tutti_comm_free(&ranks[rank].comm) != TUTTI_SUCCESS) __atomic_fetch_add(&failed, 1, __ATOMIC_RELAXED);
+      ranks[rank].comm = nullptr;
+    });
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5)) << "2 s, if the machine is idle";
+    EXPECT_TRUE(failed > 0 || nth != 1);
+  }
+}
+
+// No call registers anything, so neither a limit of regions nor a registration that fails is met.
+TEST(Worlds, case_18_FreshBuffersNeedNoRegistration) {
+  Start start;
+  start.everywhere = device("max_mr=4");  // what a mesh itself has
+  ThreadRanks ranks(4, start);
+  ASSERT_TRUE(ranks.up()) << ranks.errors();
+  ranks.each([](int, tutti_comm *comm) {
+    for (int call = 0; call < 50; ++call) check_sizes(comm, {1 << 16});
+    check_sizes(comm, {1 << 20});
+  });
+}
+
+TEST(Worlds, case_20_ADeviceThatFailsInTheMiddleOfACallIsAnErrorOnAll) {
+  Start start;
+  start.variables = [](int rank) { return rank == 3 ? device("fault=device_fatal:300") : Variables{}; };
+  ThreadRanks ranks(8, start);
+  ASSERT_TRUE(ranks.up()) << ranks.errors();
+  ranks.each([](int rank, tutti_comm *comm) {
+    std::vector<std::int32_t> buffer(4 << 20, 1);
+    tutti_result result = TUTTI_SUCCESS;
+    for (int call = 0; call < 20 && result == TUTTI_SUCCESS; ++call)
+      result = tutti_allreduce(TUTTI_IN_PLACE, buffer.data(), buffer.size(), TUTTI_INT32, TUTTI_SUM, comm);
+    const std::string text = last_error().text;
+    EXPECT_TRUE(result == TUTTI_ERROR_LINK || result == TUTTI_ERROR_PEER) << text;
+    EXPECT_NE(text.find(rank == 3 ? "the device software of this rank failed" : "rank 3"), std::string::npos) << text;
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_NE(tutti_barrier(comm), TUTTI_SUCCESS);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1)) << "later calls fail at once";
+  });
+}
+
+// What a buffer's address held before does not matter: nothing is remembered of it.
+TEST(Worlds, case_23_MemoryThatComesAgainAtItsAddressIsReadAnew) {
+  ThreadRanks ranks(2);
+  ASSERT_TRUE(ranks.up()) << ranks.errors();
+  ranks.each([](int rank, tutti_comm *comm) {
+    constexpr std::size_t kBytes = 1 << 20;
+    // A place that stays this test's, so that nobody else maps something there in between.
+    void *place = ::mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(place, MAP_FAILED);
+    for (int round = 0; round < 200; ++round) {
+      void *mapped = ::mmap(place, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+      ASSERT_NE(mapped, MAP_FAILED);
+      auto *values = static_cast<std::int32_t *>(mapped);
+      const std::size_t count = kBytes / sizeof(*values);
+      std::fill_n(values, count, round + rank);
+      ASSERT_EQ(tutti_allreduce(TUTTI_IN_PLACE, values, count, TUTTI_INT32, TUTTI_SUM, comm), TUTTI_SUCCESS)
+          << last_error().text;
+      ASSERT_EQ(std::count(values, values + count, 2 * round + 1), static_cast<std::ptrdiff_t>(count));
+      ASSERT_EQ(::madvise(mapped, kBytes, MADV_DONTNEED), 0);
+      ASSERT_EQ(tutti_broadcast(values, count, TUTTI_INT32, round % 2, comm), TUTTI_SUCCESS) << last_error().text;
+      ASSERT_EQ(std::count(values, values + count, 0), static_cast<std::ptrdiff_t>(count));
+    }
+    ::munmap(place, kBytes);
+  });
 }
 
 }  // namespace

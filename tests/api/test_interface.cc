@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "support/thread_ranks.h"
+#include "api/expect.h"
 
 namespace tutti::test {
 namespace {
@@ -223,6 +223,39 @@ TEST(Warnings, NothingIsSaidWhenAllIsWell) {
     EXPECT_TRUE(ranks.up()) << ranks.errors();
   }
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+// A call that is the last one again takes a short way, on which its buffers are all that is looked at.
+TEST(Interface, ARepeatedCallIsRefusedForWhatIsWrongWithItsBuffers) {
+  with_ranks(2, [](int, tutti_comm *comm) {
+    Ints in(8, 1), out(8);
+    const auto reduce = [&](const void *from, void *to) {
+      return tutti_allreduce(from, to, 4, TUTTI_INT32, TUTTI_SUM, comm);
+    };
+    for (int turn = 0; turn < 3; ++turn) {
+      EXPECT_OK(reduce(in.data(), out.data()));
+      expect_error(reduce(in.data(), nullptr), TUTTI_ERROR_ARGUMENT, {"tutti_allreduce", "out is null"});
+      expect_error(reduce(nullptr, out.data()), TUTTI_ERROR_ARGUMENT, {"tutti_allreduce", "in is null"});
+      expect_error(reduce(in.data() + 1, in.data()), TUTTI_ERROR_ARGUMENT, {"tutti_allreduce", "overlap"});
+      EXPECT_EQ(out[3], 2);
+    }
+    // In place is another call than out of place; both stay right in turns, and next to calls of no elements.
+    for (int turn = 0; turn < 3; ++turn) {
+      EXPECT_OK(reduce(in.data(), out.data()));
+      EXPECT_EQ(out[3], 2 << turn);
+      EXPECT_OK(reduce(TUTTI_IN_PLACE, in.data()));
+      EXPECT_EQ(in[3], 2 << turn);
+      EXPECT_OK(tutti_allreduce(nullptr, nullptr, 0, TUTTI_INT32, TUTTI_SUM, comm));
+      EXPECT_OK(tutti_barrier(comm));
+    }
+    for (int turn = 0; turn < 3; ++turn) {
+      EXPECT_OK(tutti_broadcast(out.data(), 4, TUTTI_INT32, 1, comm));
+      expect_error(tutti_broadcast(nullptr, 4, TUTTI_INT32, 1, comm), TUTTI_ERROR_ARGUMENT, {"buffer is null"});
+      expect_error(tutti_broadcast(out.data(), 4, TUTTI_INT32, 2, comm), TUTTI_ERROR_ARGUMENT, {"root"});
+      EXPECT_OK(tutti_barrier(comm));
+      EXPECT_OK(tutti_barrier(comm));
+    }
+  });
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 // collectives through it.
 #include <poll.h>
 
+#include <cstdlib>
+
 #include "support/mesh_flood.h"
 #include "support/world_of_threads.h"
 #include "target.h"
@@ -27,13 +29,20 @@ test::RankSetup on_target() {
 class MeshContract : public testing::Test {
  protected:
   void start(const std::function<void(Config &)> &change = nullptr) {
-    auto up = test::bring_up(2, [&](int) {
+    start_ranks([&](int) {
       test::RankSetup setup = on_target();
       if (change) change(setup.config);
       return setup;
     });
+  }
+  void start_ranks(const std::function<test::RankSetup(int)> &setup) {
+    auto up = test::bring_up(2, setup);
     ASSERT_TRUE(up) << up.error().text;
     ranks_ = std::move(*up);
+  }
+  const verbs::Device &target_device(std::size_t rank) {
+    return *std::ranges::find_if(ranks_[rank]->devices(),
+                                 [](const verbs::Device &each) { return target_name().starts_with(each.name()); });
   }
   Mesh &a() { return ranks_[0]->engine().mesh(); }
   Mesh &b() { return ranks_[1]->engine().mesh(); }
@@ -119,6 +128,116 @@ TEST_F(MeshContract, MemoryThatASendDoesNotHoldMayBeReusedAtOnce) {
   }
 }
 
+// The software device takes its port down itself, at a work request; that of rxe goes with its network interface.
+TEST_F(MeshContract, APortThatGoesDownUnderTrafficSaysSo) {
+  const bool rxe = target_name().starts_with("rxe");
+  if (!target_is_software() && !rxe) GTEST_SKIP() << "it would take down a network that is somebody's";
+  start_ranks([](int rank) {
+    test::RankSetup setup = on_target();
+    if (rank == 0 && target_is_software()) setup.device.faults = {{.call = "port_down", .nth = 30}};
+    return setup;
+  });
+  const verbs::Device &device = target_device(0);
+  const verbs::PortOffer port = device.ports().front().offer;
+  // Other events of a port come at any time.
+  const auto happens = [&](ibv_event_type type) {
+    const Deadline deadline = Deadline::after_ms(kPatienceMs);
+    while (!deadline.passed()) {
+      ibv_async_event event{};
+      if (device.api().get_async_event(device.context(), &event) != 0) continue;
+      device.api().ack_async_event(&event);
+      if (event.event_type != type) continue;
+      EXPECT_EQ(event.element.port_num, port.port);
+      return true;
+    }
+    return false;
+  };
+  const auto state = [&] {
+    ibv_port_attr attributes{};
+    EXPECT_EQ(device.api().query_port(device.context(), port.port, &attributes), 0);
+    return attributes.state;
+  };
+  const auto data = pattern(1, 100);
+  for (int i = 0; i < 28; ++i) {
+    ASSERT_TRUE(a().send(1, kStream, data, false).accepted);
+    b().release(receive(b(), 1).front());
+  }
+  EXPECT_EQ(state(), IBV_PORT_ACTIVE);
+  if (rxe) {
+    ASSERT_EQ(std::system(fmt::format("ip link set {} down", port.interface).c_str()), 0);
+  } else {
+    for (int i = 0; i < 4; ++i) a().send(1, kStream, data, false);
+  }
+  EXPECT_TRUE(happens(IBV_EVENT_PORT_ERR));
+  EXPECT_NE(state(), IBV_PORT_ACTIVE);
+  EXPECT_FALSE(device.look_again(port)) << "it is offered though it is down";
+  if (!rxe) return;
+  ASSERT_EQ(std::system(fmt::format("ip link set {} up", port.interface).c_str()), 0);
+  EXPECT_TRUE(happens(IBV_EVENT_PORT_ACTIVE));
+  // Its addresses come back a little later, and other tests need them.
+  const Deadline deadline = Deadline::after_ms(kPatienceMs);
+  while (!device.look_again(port) && !deadline.passed()) continue;
+  EXPECT_TRUE(device.look_again(port));
+}
+
+// Receives that are taken and forgotten, while `forget` is set.
+struct Forgetful {
+  static inline bool forget = false;
+  static inline ibv_srq *srq = nullptr;
+  static inline int (*original)(ibv_srq *, ibv_recv_wr *, ibv_recv_wr **) = nullptr;
+  static int post(ibv_srq *queue, ibv_recv_wr *requests, ibv_recv_wr **bad) {
+    srq = queue;
+    return forget ? 0 : original(queue, requests, bad);
+  }
+};
+
+TEST_F(MeshContract, TheLimitOfASharedReceiveQueueTellsOfLossAndIsArmedAgain) {
+  start();
+  const verbs::Device &device = target_device(1);
+  Forgetful::original = std::exchange(device.context()->ops.post_srq_recv, Forgetful::post);
+  Forgetful::forget = true;
+  const auto limit = [&] {
+    ibv_srq_attr attributes{};
+    EXPECT_EQ(device.api().query_srq(Forgetful::srq, &attributes), 0);
+    return attributes.srq_limit;
+  };
+  const auto data = pattern(1, 100);
+  const auto credits = static_cast<std::size_t>(view(a()).limits.credits[0]);
+  std::vector<Record> held;
+  // As many as the device has, and more: what was forgotten is used up by then.
+  Deadline deadline = Deadline::after_ms(kPatienceMs);
+  while (b().shortage().empty() && !deadline.passed()) {
+    a().send(1, kStream, data, false);
+    Record record;
+    if (b().poll({&record, 1}) != 0) {
+      held.push_back(record);
+      if (held.size() >= credits / 2) {
+        for (const Record &each : held) b().release(each);
+        held.clear();
+      }
+    }
+    EXPECT_EQ(a().poll({&record, 1}), 0);
+    b().read_events(now_ns());
+  }
+  const std::string text = b().shortage();
+  EXPECT_NE(text.find(" loses buffers: of "), std::string::npos) << text;
+  EXPECT_EQ(limit(), 0u);
+  b().rearm_limits();
+  EXPECT_EQ(limit(), 0u) << "nothing was posted since";
+  Forgetful::forget = false;
+  for (const Record &each : held) b().release(each);
+  deadline = Deadline::after_ms(kPatienceMs);
+  while (limit() == 0 && !deadline.passed()) {
+    a().send(1, kStream, data, false);
+    Record record;
+    EXPECT_EQ(a().poll({&record, 1}), 0);
+    if (b().poll({&record, 1}) != 0) b().release(record);
+    b().rearm_limits();
+  }
+  EXPECT_EQ(limit(), mesh::kReserve);
+  b().check();
+}
+
 TEST_F(MeshContract, ASenderStopsAtItsCreditsAndGoesOnWhenBuffersAreReleased) {
   start();
   const auto data = pattern(1, 100);
@@ -130,6 +249,7 @@ TEST_F(MeshContract, ASenderStopsAtItsCreditsAndGoesOnWhenBuffersAreReleased) {
   ASSERT_EQ(records.size(), credits + 1);
   b().check();
   EXPECT_FALSE(a().send(1, kStream, data, false).accepted) << "held buffers are no credits";
+  EXPECT_NE(a().shortage().find("rank 1 has given no credits back"), std::string::npos) << a().shortage();
   for (const Record &record : records) b().release(record);
   const auto polls_b = [&] {
     Record record;

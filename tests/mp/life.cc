@@ -2,12 +2,19 @@
 //
 // Scenarios of coming and going: worlds made again and again, ranks that end in the middle, signals, idle waits, masks.
 #include <dirent.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstring>
 #include <ctime>
 #include <fstream>
@@ -163,6 +170,25 @@ int storm(const Arguments &) {
   }
   MP_CHECK(alarms > 0, "the timer never fired");
   return 0;
+}
+
+// denied: no process may read or write another's memory, as in some containers.
+int denied(const Arguments &arguments) {
+  const auto refuse = [](unsigned call) { return sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1); };
+  const sock_filter no = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+  sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                          refuse(SYS_process_vm_readv),
+                          no,
+                          refuse(SYS_process_vm_writev),
+                          no,
+                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog program = {static_cast<unsigned short>(std::size(filter)), filter};
+  MP_CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no new privileges");
+  MP_CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "filter");
+  char byte = 0;
+  const iovec one = {&byte, 1};
+  MP_CHECK(process_vm_readv(getpid(), &one, 1, &one, 1, 0) == -1 && errno == EPERM, "not denied");
+  return crowd(arguments);
 }
 
 // idle SECONDS: all wait for rank 0, which sleeps; a waiter takes less than 5 % of a core once it is parked.

@@ -56,6 +56,7 @@ int main(int argc, char **argv) {
       {"loop", mp::loop},
       {"leave", mp::leave},
       {"storm", mp::storm},
+      {"denied", mp::denied},
       {"idle", mp::idle},
       {"mask", mp::mask},
       {"go_on", mp::go_on},

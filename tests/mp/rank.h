@@ -47,6 +47,7 @@ int crowd(const Arguments &arguments);
 int loop(const Arguments &arguments);
 int leave(const Arguments &arguments);
 int storm(const Arguments &arguments);
+int denied(const Arguments &arguments);
 int idle(const Arguments &arguments);
 int mask(const Arguments &arguments);
 int go_on(const Arguments &arguments);

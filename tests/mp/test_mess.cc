@@ -59,6 +59,8 @@ TEST(Mess, case_30_AThousandWorldsInOneProcess) { expect_silent_success(fmt::for
 TEST(Mess, case_30_AThousandMeetingsOfTheSameRanks) { expect_silent_success(ranks(2, "again 1000")); }
 TEST(Mess, case_30_ManyWorldsOfSeveralRanks) { expect_silent_success(ranks(3, "again 30")); }
 
+TEST(Mess, case_31_WithoutLeaveToReadOthersMemoryAllWorksInSilence) { expect_silent_success(ranks(4, "denied")); }
+
 TEST(Mess, case_32_AMissingRankIsNamedWithinTheLimit) {
   Job job(1, {MP_RANK, "loop", "1"}, {{"WORLD_SIZE", "3"}, {"TUTTI_INIT_TIMEOUT", "2"}});
   EXPECT_EQ(job.wait(0, 2 + 2), 4) << job.text(0);

@@ -78,6 +78,7 @@ class Rank {
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
   const Config &config() const { return setup_.config; }
+  const std::vector<verbs::Device> &devices() const { return devices_; }
   comm::Engine &engine() { return *engine_; }
   comm::Family &family() { return *family_; }
   comm::Communicator &communicator() { return family_->world(); }

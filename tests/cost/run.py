@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Counts the instructions of small calls in the steady state, and which of them are there for recovery and health.
+
+Instructions do not depend on how fast a machine is or what else it does, so they can be gated. callgrind counts one
+rank's calls of cost_program, whose other rank is always ready, by source line, inlined code included.
+
+usage: run.py PROGRAM WORK [-v]
+"""
+import collections
+import pathlib
+import re
+import subprocess
+import sys
+
+# Instructions of one call of 8 bytes on the software device, a tenth above what they were: whoever makes calls cheaper
+# lowers these.
+LIMITS = {"allreduce": 3100, "send": 950, "recv": 1670}
+# What recovery and health may add to a call with nothing failing.
+HEALTH_LIMIT = 40
+
+# Recovery and health are whole files, and lines elsewhere that have to do with it by what they name.
+HEALTH_FILES = re.compile(r"/src/(link/recovery\.|mesh/reconnect\.|mesh/events\.|mesh/shortage\.|control/|comm/live_view|base/live)")
+HEALTH_NAMES = re.compile(r"broken|trouble|recover|reconnect|retained|same_generation|peer\.generation|owes\(|probe|rearm|epoch|aborted\(\)|failure\(\)|failed_")
+
+
+def count(program, work):
+    for old in work.glob("callgrind.out*"):
+        old.unlink()
+    result = subprocess.run(
+        ["valgrind", "--tool=callgrind", f"--callgrind-out-file={work}/callgrind.out", "--collect-atstart=no",
+         "--toggle-collect=counted_*", "--dump-before=phase_send", "--dump-before=phase_recv",
+         "--compress-strings=no", "--compress-pos=no", program],
+        capture_output=True, text=True)
+    if result.returncode != 0:
+        sys.exit(f"{program} under callgrind ended with {result.returncode}:\n{result.stdout}{result.stderr}")
+    parts = sorted(work.glob("callgrind.out*"), key=lambda path: (path.suffix == ".out", path.name))
+    if len(parts) != len(LIMITS):
+        sys.exit(f"callgrind wrote {[p.name for p in parts]}: expected {len(LIMITS)} parts")
+    return int(result.stdout.split()[-1]), dict(zip(LIMITS, parts))
+
+
+def costs_by_line(path):
+    """Instructions by (file, line, function), each where its source is."""
+    costs = collections.Counter()
+    file = function = ""
+    skip = False
+    for line in path.read_text().splitlines():
+        if line.startswith(("fl=", "fi=", "fe=")):
+            file = line[3:]
+        elif line.startswith("fn="):
+            function = line[3:]
+        elif line.startswith("calls="):
+            skip = True
+        elif line[:1].isdigit():
+            number, cost = line.split()[:2]
+            if not skip:
+                costs[file, int(number), function] += int(cost)
+            skip = False
+    return costs
+
+
+def source_line(file, number, cache={}):
+    if file not in cache:
+        path = pathlib.Path(file)
+        cache[file] = path.read_text().splitlines() if path.is_file() else []
+    lines = cache[file]
+    return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+
+
+def is_health(file, text):
+    return "/src/" in file and bool(HEALTH_FILES.search(file) or HEALTH_NAMES.search(text))
+
+
+def main():
+    program, work = sys.argv[1], pathlib.Path(sys.argv[2])
+    work.mkdir(parents=True, exist_ok=True)
+    times, parts = count(program, work)
+    bad = []
+    for name, path in parts.items():
+        costs = costs_by_line(path)
+        whole = sum(costs.values()) / times
+        if not any("/src/" in file for file, _, _ in costs):
+            sys.exit("no source lines: the library has no debug information")
+        health = collections.Counter()
+        for (file, number, function), cost in costs.items():
+            text = source_line(file, number)
+            if is_health(file, text):
+                health[f"{file.split('/src/')[-1]}:{number}", text] += cost
+        added = sum(health.values()) / times
+        print(f"{name}: {whole:.1f} instructions (limit {LIMITS[name]}), of which {added:.1f} for recovery and health "
+              f"(limit {HEALTH_LIMIT})")
+        for (place, text), cost in health.most_common():
+            print(f"  {cost / times:6.1f}  {place}  {text}")
+        if "-v" in sys.argv:
+            by_file = collections.Counter()
+            for (file, number, function), cost in costs.items():
+                by_file[file.split('/src/')[-1], function] += cost
+            for (place, function), cost in by_file.most_common(40):
+                print(f"  {cost / times:8.1f}  {place}  {function[:100]}")
+        if whole > LIMITS[name]:
+            bad.append(f"{name} takes {whole:.1f} instructions, more than {LIMITS[name]}")
+        if added > HEALTH_LIMIT:
+            bad.append(f"recovery and health add {added:.1f} instructions to {name}, more than {HEALTH_LIMIT}")
+    print("\n".join(bad))
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()

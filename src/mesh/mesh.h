@@ -268,7 +268,7 @@ class Mesh {
   std::vector<Letter> letters_;
   bool reconnecting_ = false;
   std::vector<bool> voided_;  // communicators, by number
-  int limits_reached_ = 0;  // rails whose limit is not armed again yet
+  int limits_reached_ = 0;    // rails whose limit is not armed again yet
   std::int64_t events_read_ns_ = 0;
   std::vector<int> fds_;
   Statistics statistics_;

@@ -262,7 +262,7 @@ Result<> World::part_living(comm::Lock &held, bool &apart) {
   engine_->look_now();
   const std::size_t dead = engine_->deaths().size();
   const std::int64_t limit = family_->went_on() ? 0 : kMeetNs;
-  const Result<> met = family_->part_living(communicator(), limit, held);
+  Result<> met = family_->part_living(communicator(), limit, held);
   apart = !met;
   if (met) engine_->mesh().check();
   else if (limit == 0) return met;  // else: it gives up, and so may they

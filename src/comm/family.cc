@@ -153,7 +153,7 @@ Result<Communicator *> Family::make(Communicator &parent, Identity identity, con
 Result<Communicator *> Family::form(Communicator &parent, Place mine, Lock &lock) {
   const Making making(engine_);
   ++parent.makings;
-  const auto formed = [&]() -> Result<Communicator *> {
+  auto formed = [&]() -> Result<Communicator *> {
     TUTTI_TRY(const std::vector<Place> places, exchange(parent, mine, lock));
     TUTTI_TRY(const Identity identity, agree(parent, lock));
     if (mine.colour != kNoColour) return make(parent, identity, places, mine);

@@ -5,10 +5,12 @@
 
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
+#pragma GCC visibility push(default)  // what it declares is what this library defines
 #include <mpi.h>
 #if defined(OPEN_MPI)
 #include <mpi-ext.h>
 #endif
+#pragma GCC visibility pop
 
 namespace tutti::mpi {
 

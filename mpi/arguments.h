@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The arguments of any MPI collective, as the program gave them, in one form. What a collective does not have stays empty.
+// The arguments of any MPI collective, as the program gave them, in one form. What a collective does not have stays
+// empty.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +22,8 @@ inline constexpr int kCollectives = static_cast<int>(Collective::exscan) + 1;
 class List {
  public:
   List() = default;
-  List(const int *list) : list_(list) {}                           // NOLINT: what the caller's argument is
-  List(const std::int64_t *list) : list_(list), wide_(true) {}     // NOLINT
+  List(const int *list) : list_(list) {}                        // NOLINT: what the caller's argument is
+  List(const std::int64_t *list) : list_(list), wide_(true) {}  // NOLINT
   explicit operator bool() const { return list_ != nullptr; }
   std::int64_t operator[](int i) const {
     return wide_ ? static_cast<const std::int64_t *>(list_)[i] : static_cast<const int *>(list_)[i];

@@ -29,11 +29,11 @@ int blocking(const Arguments &arguments, Pass pass) {
 using namespace tutti::mpi;  // NOLINT: this file only defines the C functions below
 
 // NOLINTBEGIN: MPI's own declarations
-#define TUTTI_MPI_BLOCKING(Name, name)                                                              \
-  int MPI_##Name(TUTTI_PARAMETERS_##name(int, int)) {                                               \
-    return blocking(arguments_of_##name(TUTTI_NAMES_##name),                                        \
-                    [&](const Functions &f) { return f.Name(TUTTI_NAMES_##name); });                \
-  }                                                                                                 \
+#define TUTTI_MPI_BLOCKING(Name, name)                                               \
+  int MPI_##Name(TUTTI_PARAMETERS_##name(int, int)) {                                \
+    return blocking(arguments_of_##name(TUTTI_NAMES_##name),                         \
+                    [&](const Functions &f) { return f.Name(TUTTI_NAMES_##name); }); \
+  }                                                                                  \
   int PMPI_##Name(TUTTI_PARAMETERS_##name(int, int)) __attribute__((alias("MPI_" #Name)));
 
 extern "C" {

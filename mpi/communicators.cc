@@ -19,8 +19,8 @@ struct Recent {
 std::array<Recent, 4> recent;
 std::size_t next_recent = 0;
 
-// MPI frees the communicator; so it goes, however it was freed. What Tutti has of it goes with the world, if free_comm()
-// has not freed it before.
+// MPI frees the communicator; so it goes, however it was freed. What Tutti has of it goes with the world, if
+// free_comm() has not freed it before.
 int forget(MPI_Comm, int, void *value, void *) {
   recent.fill({});
   delete static_cast<Communicator *>(value);
@@ -171,8 +171,8 @@ int MPI_Dist_graph_create(MPI_Comm comm, int n, const int nodes[], const int deg
     return f.Dist_graph_create(comm, n, nodes, degrees, targets, weights, info, reorder, newcomm);
   });
 }
-int PMPI_Dist_graph_create(MPI_Comm, int, const int[], const int[], const int[], const int[], MPI_Info, int,
-                           MPI_Comm *) TUTTI_MPI_ALIAS(MPI_Dist_graph_create);
+int PMPI_Dist_graph_create(MPI_Comm, int, const int[], const int[], const int[], const int[], MPI_Info, int, MPI_Comm *)
+    TUTTI_MPI_ALIAS(MPI_Dist_graph_create);
 
 int MPI_Dist_graph_create_adjacent(MPI_Comm comm, int indegree, const int sources[], const int sourceweights[],
                                    int outdegree, const int destinations[], const int destweights[], MPI_Info info,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Which of Tutti's communicators stands beside an MPI communicator: an attribute of it. MPI_COMM_WORLD has the world; what
-// is made of a communicator that has one, by a call that all its ranks make, has one, too. Others have none: their
+// Which of Tutti's communicators stands beside an MPI communicator: an attribute of it. MPI_COMM_WORLD has the world;
+// what is made of a communicator that has one, by a call that all its ranks make, has one, too. Others have none: their
 // collectives are passed on.
 #pragma once
 

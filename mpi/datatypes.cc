@@ -84,8 +84,10 @@ Table make_table() {
   const std::vector<tutti_type> reals = {TUTTI_FLOAT, TUTTI_DOUBLE};
   const std::vector<tutti_type> complexes = {TUTTI_COMPLEX_FLOAT, TUTTI_COMPLEX_DOUBLE};
   add(MPI_INTEGER, fortran_integer, {TUTTI_INT32, TUTTI_INT64});
-  for (MPI_Datatype type : {MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8}) add(type, fortran_integer, integers);
-  for (MPI_Datatype type : {MPI_REAL, MPI_DOUBLE_PRECISION, MPI_REAL4, MPI_REAL8, MPI_REAL16}) add(type, floating, reals);
+  for (MPI_Datatype type : {MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8})
+    add(type, fortran_integer, integers);
+  for (MPI_Datatype type : {MPI_REAL, MPI_DOUBLE_PRECISION, MPI_REAL4, MPI_REAL8, MPI_REAL16})
+    add(type, floating, reals);
   for (MPI_Datatype type : {MPI_COMPLEX, MPI_DOUBLE_COMPLEX, MPI_COMPLEX8, MPI_COMPLEX16, MPI_COMPLEX32})
     add(type, complex, complexes);
   add(MPI_LOGICAL, logical, {TUTTI_INT32});
@@ -126,10 +128,8 @@ Layout measure(MPI_Datatype type) {
   PMPI_Type_size_x(type, &size);
   PMPI_Type_get_extent_x(type, &lb, &extent);
   PMPI_Type_get_true_extent_x(type, &true_lb, &true_extent);
-  Layout layout = {.size = static_cast<std::size_t>(size),
-                   .extent = extent,
-                   .true_lb = true_lb,
-                   .true_extent = true_extent};
+  Layout layout = {
+      .size = static_cast<std::size_t>(size), .extent = extent, .true_lb = true_lb, .true_extent = true_extent};
   layout.plain = is_plain(type, layout);
   return layout;
 }
@@ -174,7 +174,8 @@ int copy_packed(void *user, std::int64_t count, MPI_Datatype type, const Layout 
 
 int copy_spread(void *user, std::int64_t count, MPI_Datatype type, const Layout &layout, void *spread, Way way) {
   // Piece by piece through plain memory that stays in the cache.
-  const std::int64_t most = std::max<std::int64_t>(1, 32768 / static_cast<std::int64_t>(std::max<std::size_t>(1, layout.size)));
+  const std::int64_t most =
+      std::max<std::int64_t>(1, 32768 / static_cast<std::int64_t>(std::max<std::size_t>(1, layout.size)));
   std::vector<char> plain(static_cast<std::size_t>(std::min(most, count)) * layout.size);
   for (std::int64_t done = 0; done < count; done += most) {
     const std::int64_t now = std::min(most, count - done);

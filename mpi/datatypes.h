@@ -13,7 +13,17 @@
 namespace tutti::mpi {
 
 // What MPI's standard counts a predefined type to, as far as operators ask for it.
-enum class TypeClass : std::uint8_t { none, c_integer, fortran_integer, floating, logical, complex, byte, address, pair };
+enum class TypeClass : std::uint8_t {
+  none,
+  c_integer,
+  fortran_integer,
+  floating,
+  logical,
+  complex,
+  byte,
+  address,
+  pair
+};
 
 struct Predefined {
   TypeClass kind = TypeClass::none;

@@ -10,42 +10,42 @@
 
 #include "library.h"
 
-#define TUTTI_MPI_COLLECTIVES(X)              \
-  X(Allreduce, allreduce)                     \
-  X(Bcast, bcast)                             \
-  X(Barrier, barrier)                         \
-  X(Reduce, reduce)                           \
+#define TUTTI_MPI_COLLECTIVES(X)                \
+  X(Allreduce, allreduce)                       \
+  X(Bcast, bcast)                               \
+  X(Barrier, barrier)                           \
+  X(Reduce, reduce)                             \
   X(Reduce_scatter_block, reduce_scatter_block) \
-  X(Reduce_scatter, reduce_scatter)           \
-  X(Allgather, allgather)                     \
-  X(Allgatherv, allgatherv)                   \
-  X(Gather, gather)                           \
-  X(Gatherv, gatherv)                         \
-  X(Scatter, scatter)                         \
-  X(Scatterv, scatterv)                       \
-  X(Alltoall, alltoall)                       \
-  X(Alltoallv, alltoallv)                     \
-  X(Alltoallw, alltoallw)                     \
-  X(Scan, scan)                               \
+  X(Reduce_scatter, reduce_scatter)             \
+  X(Allgather, allgather)                       \
+  X(Allgatherv, allgatherv)                     \
+  X(Gather, gather)                             \
+  X(Gatherv, gatherv)                           \
+  X(Scatter, scatter)                           \
+  X(Scatterv, scatterv)                         \
+  X(Alltoall, alltoall)                         \
+  X(Alltoallv, alltoallv)                       \
+  X(Alltoallw, alltoallw)                       \
+  X(Scan, scan)                                 \
   X(Exscan, exscan)
 
-#define TUTTI_MPI_OTHERS(X)    \
-  X(Init)                      \
-  X(Init_thread)               \
-  X(Finalize)                  \
-  X(Comm_dup)                  \
-  X(Comm_dup_with_info)        \
-  X(Comm_split)                \
-  X(Comm_split_type)           \
-  X(Comm_create)               \
-  X(Cart_create)               \
-  X(Cart_sub)                  \
-  X(Graph_create)              \
-  X(Dist_graph_create)         \
+#define TUTTI_MPI_OTHERS(X)     \
+  X(Init)                       \
+  X(Init_thread)                \
+  X(Finalize)                   \
+  X(Comm_dup)                   \
+  X(Comm_dup_with_info)         \
+  X(Comm_split)                 \
+  X(Comm_split_type)            \
+  X(Comm_create)                \
+  X(Cart_create)                \
+  X(Cart_sub)                   \
+  X(Graph_create)               \
+  X(Dist_graph_create)          \
   X(Dist_graph_create_adjacent) \
-  X(Comm_free)                 \
-  X(Comm_disconnect)           \
-  X(Op_free)                   \
+  X(Comm_free)                  \
+  X(Comm_disconnect)            \
+  X(Op_free)                    \
   X(Type_free)
 
 namespace tutti::mpi {

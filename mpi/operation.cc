@@ -200,7 +200,8 @@ char *Operation::listed(const Side &side, bool sent, bool filled, int own, std::
   }
   auto *const user = static_cast<char *>(side.buffer);
   if (plain) {
-    for (std::size_t i = 0; i < ranks; ++i) displs[i] = counts[i] == 0 ? 0 : static_cast<std::size_t>(offset(i) - lowest);
+    for (std::size_t i = 0; i < ranks; ++i)
+      displs[i] = counts[i] == 0 ? 0 : static_cast<std::size_t>(offset(i) - lowest);
     return user + lowest;
   }
   char *const packed = memory(static_cast<std::size_t>(total));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// One MPI collective as a call of Tutti's. Data that only moves travels as bytes: where a rank's type is plain, out of and
-// into the program's buffer, else packed; so ranks may describe the same data by different types. The memory that is
-// needed for that, the lists, and what has to be copied before and after live here, as long as the call.
+// One MPI collective as a call of Tutti's. Data that only moves travels as bytes: where a rank's type is plain, out of
+// and into the program's buffer, else packed; so ranks may describe the same data by different types. The memory that
+// is needed for that, the lists, and what has to be copied before and after live here, as long as the call.
 #pragma once
 
 #include <cstdlib>
@@ -52,7 +52,8 @@ class Operation {
   bool reduce(const Arguments &arguments, Reason &reason);
   char *memory(std::size_t bytes);
   void add(Way way, void *user, std::int64_t count, MPI_Datatype type, const Layout &layout, char *plain, bool spread);
-  // `blocks` blocks of side.count elements each; ways: whether they are sent, filled, or both, then only block `own` is.
+  // `blocks` blocks of side.count elements each; ways: whether they are sent, filled, or both, then only block `own`
+  // is.
   char *blocks(const Side &side, int blocks, bool sent, bool filled, int own, std::size_t &block_bytes);
   // A block for each rank, by the side's lists.
   char *listed(const Side &side, bool sent, bool filled, int own, std::vector<std::size_t> &counts,

@@ -11,8 +11,8 @@
 
 namespace tutti::mpi {
 
-// An MPI_Reduce_local for one operator and type, as an operator of Tutti's. Lives as long as calls use it, also when the
-// program has freed operator or type.
+// An MPI_Reduce_local for one operator and type, as an operator of Tutti's. Lives as long as calls use it, also when
+// the program has freed operator or type.
 class LocalReduction;
 
 struct Reduction {

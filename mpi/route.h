@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Which way a collective goes: on Tutti, or on to the MPI. What decides is equal on all ranks of the communicator: how it
-// was made, the function, TUTTI_MPI_OFF, and for reductions type and operator.
+// Which way a collective goes: on Tutti, or on to the MPI. What decides is equal on all ranks of the communicator: how
+// it was made, the function, TUTTI_MPI_OFF, and for reductions type and operator.
 #pragma once
 
 #include "communicators.h"

@@ -29,14 +29,14 @@ struct State {
 
 State &state();
 
-// After MPI_Init. Collective over MPI_COMM_WORLD. If Tutti cannot start on a rank, it does not on any, rank 0 tells why,
-// and all calls are passed on.
+// After MPI_Init. Collective over MPI_COMM_WORLD. If Tutti cannot start on a rank, it does not on any, rank 0 tells
+// why, and all calls are passed on.
 void begin();
 // Before MPI_Finalize. Collective likewise. Frees all that begin() and later calls made.
 void end();
 
-// Hands a failure of Tutti to the communicator's error handler, as a failure of MPI with Tutti's own text; what the call
-// then returns.
+// Hands a failure of Tutti to the communicator's error handler, as a failure of MPI with Tutti's own text; what the
+// call then returns.
 int raise(MPI_Comm comm, tutti_result result);
 // The same for a code of MPI's.
 int raise_mpi(MPI_Comm comm, int code);

@@ -73,8 +73,7 @@ void tell_calls(bool in_full) {
   if (in_full)
     text += "tutti-mpi: all calls of all ranks: " + std::to_string(handled) + " handled, " + std::to_string(passed_on) +
             " passed on to " + kName + "\n";
-  else
-    text.clear();
+  else text.clear();
   if (handled == 0)
     text += "tutti-mpi: warning: no collective call was handled by Tutti: " +
             (!state().why_down.empty() ? state().why_down

@@ -28,17 +28,17 @@
   const void *sendbuf, void *recvbuf, const Count recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm
 #define TUTTI_NAMES_reduce_scatter sendbuf, recvbuf, recvcounts, datatype, op, comm
 
-#define TUTTI_PARAMETERS_allgather(Count, Displ)                                                       \
+#define TUTTI_PARAMETERS_allgather(Count, Displ)                                                                      \
   const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount, MPI_Datatype recvtype, \
       MPI_Comm comm
 #define TUTTI_NAMES_allgather sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm
 
-#define TUTTI_PARAMETERS_allgatherv(Count, Displ)                                                           \
-  const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, const Count recvcounts[],     \
+#define TUTTI_PARAMETERS_allgatherv(Count, Displ)                                                       \
+  const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, const Count recvcounts[], \
       const Displ displs[], MPI_Datatype recvtype, MPI_Comm comm
 #define TUTTI_NAMES_allgatherv sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm
 
-#define TUTTI_PARAMETERS_gather(Count, Displ)                                                          \
+#define TUTTI_PARAMETERS_gather(Count, Displ)                                                                         \
   const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount, MPI_Datatype recvtype, \
       int root, MPI_Comm comm
 #define TUTTI_NAMES_gather sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm
@@ -51,20 +51,20 @@
 #define TUTTI_PARAMETERS_scatter(Count, Displ) TUTTI_PARAMETERS_gather(Count, Displ)
 #define TUTTI_NAMES_scatter TUTTI_NAMES_gather
 
-#define TUTTI_PARAMETERS_scatterv(Count, Displ)                                                                    \
-  const void *sendbuf, const Count sendcounts[], const Displ displs[], MPI_Datatype sendtype, void *recvbuf,       \
+#define TUTTI_PARAMETERS_scatterv(Count, Displ)                                                              \
+  const void *sendbuf, const Count sendcounts[], const Displ displs[], MPI_Datatype sendtype, void *recvbuf, \
       Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm
 #define TUTTI_NAMES_scatterv sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm
 
 #define TUTTI_PARAMETERS_alltoall(Count, Displ) TUTTI_PARAMETERS_allgather(Count, Displ)
 #define TUTTI_NAMES_alltoall TUTTI_NAMES_allgather
 
-#define TUTTI_PARAMETERS_alltoallv(Count, Displ)                                                             \
+#define TUTTI_PARAMETERS_alltoallv(Count, Displ)                                                              \
   const void *sendbuf, const Count sendcounts[], const Displ sdispls[], MPI_Datatype sendtype, void *recvbuf, \
       const Count recvcounts[], const Displ rdispls[], MPI_Datatype recvtype, MPI_Comm comm
 #define TUTTI_NAMES_alltoallv sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm
 
-#define TUTTI_PARAMETERS_alltoallw(Count, Displ)                                                                      \
+#define TUTTI_PARAMETERS_alltoallw(Count, Displ)                                                                       \
   const void *sendbuf, const Count sendcounts[], const Displ sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, \
       const Count recvcounts[], const Displ rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm
 #define TUTTI_NAMES_alltoallw sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm
@@ -81,7 +81,8 @@ namespace tutti::mpi {
 inline void *writable(const void *buffer) { return const_cast<void *>(buffer); }
 
 template <Collective C>
-Arguments vector_call(const void *sendbuf, void *recvbuf, std::int64_t count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+Arguments vector_call(const void *sendbuf, void *recvbuf, std::int64_t count, MPI_Datatype type, MPI_Op op,
+                      MPI_Comm comm) {
   return {.collective = C,
           .in = {.buffer = writable(sendbuf), .count = count, .type = type},
           .out = {.buffer = recvbuf},
@@ -148,8 +149,7 @@ inline Arguments arguments_of_allgatherv(const void *sendbuf, std::int64_t sendc
 
 inline Arguments arguments_of_gatherv(const void *sendbuf, std::int64_t sendcount, MPI_Datatype sendtype, void *recvbuf,
                                       List counts, List displs, MPI_Datatype recvtype, int root, MPI_Comm comm) {
-  Arguments arguments =
-      arguments_of_allgatherv(sendbuf, sendcount, sendtype, recvbuf, counts, displs, recvtype, comm);
+  Arguments arguments = arguments_of_allgatherv(sendbuf, sendcount, sendtype, recvbuf, counts, displs, recvtype, comm);
   arguments.collective = Collective::gatherv;
   arguments.root = root;
   return arguments;

@@ -117,14 +117,11 @@ typedef struct tutti_request tutti_request;
 
 typedef struct {
   size_t size;
-  int32_t threads;    /* non-zero: calls on one world may come from several threads (adds a lock) */
-  int32_t timeout_ms; /* start-up deadline; 0: TUTTI_INIT_TIMEOUT */
-  const char *device; /* as TUTTI_DEVICE, which it overrides; null: TUTTI_DEVICE, or automatic */
-  /* Called again and again, some microseconds to a millisecond apart, by a thread that waits within a call on this
-   * world, so that something else (another library's communication) goes on meanwhile. It must not throw, not block,
-   * and not call the library. Null: none. waiting_user is handed to it. */
-  void (*while_waiting)(void *user);
-  void *waiting_user;
+  int32_t threads;                   /* non-zero: calls on one world may come from several threads (adds a lock) */
+  int32_t timeout_ms;                /* start-up deadline; 0: TUTTI_INIT_TIMEOUT */
+  const char *device;                /* as TUTTI_DEVICE, which it overrides; null: TUTTI_DEVICE, or automatic */
+  void (*while_waiting)(void *user); /* called by who waits in a call, microseconds to a millisecond apart: to move */
+  void *waiting_user;                /* what is not Tutti's. It does not block, throw or call the library */
 } tutti_options;
 
 /* How ranks meet: an allgather of bytes_each opaque bytes per rank, in rank order. It is called by tutti_init a fixed

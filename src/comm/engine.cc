@@ -18,8 +18,8 @@ namespace {
 
 // Idle polls between two looks at the clock and at what is off the data path.
 constexpr unsigned kIdlePolls = 64;
-// Idle polls between two calls of what else has to move (WaitPolicy::while_waiting), spinning and yielding: microseconds
-// both, and little beside the polls themselves.
+// Idle polls between two calls of what else has to move (WaitPolicy::while_waiting), spinning and yielding:
+// microseconds both, and little beside the polls themselves.
 constexpr unsigned kElsewherePolls = 64, kElsewhereYields = 4;
 // How long a broken link may wait for control to say that the peer died, which is the better explanation.
 constexpr std::int64_t kExplainNs = 3 * kNanosecondsPerSecond;
@@ -440,7 +440,8 @@ void Engine::sleep(const Condition &condition, Lock &lock) {
     for (const int fd : mesh_->fds()) fds.push_back({fd, POLLIN, 0});
     if (control_ != nullptr) fds.push_back({control_->event_fd(), POLLIN, 0});
     fds.push_back({wake_fd_, POLLIN, 0});
-    const bool impatient = policy_.while_waiting != nullptr || waits_for_grant() || !breakages_.empty() || mesh_->reconnecting();
+    const bool impatient =
+        policy_.while_waiting != nullptr || waits_for_grant() || !breakages_.empty() || mesh_->reconnecting();
     const int nap_ms = impatient ? kGrantNapMs : kSleepMs;
     asleep_ = true;
     if (shared) lock.unlock();

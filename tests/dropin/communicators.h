@@ -10,11 +10,12 @@
 
 namespace tutti::test {
 
-// Calls `use` with a communicator of each size from `least` to the number of ranks, on the ranks that are in it; each is
-// made in another way, and freed.
+// Calls `use` with a communicator of each size from `least` to the number of ranks, on the ranks that are in it; each
+// is made in another way, and freed.
 inline void with_communicators(int least, const std::function<void(MPI_Comm)> &use) {
   for (int size = least; size <= world().ranks; ++size) {
     const bool member = world().rank < size;
+    MPI_Barrier(MPI_COMM_WORLD);  // who waits for others in Tutti, and not in the MPI, leaves them its core
     MPI_Comm comm = MPI_COMM_NULL, inner = MPI_COMM_NULL;
     const int way = size % 4;
     if (way == 0) {

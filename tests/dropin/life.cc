@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Beginning and end, what stays of the process's own (cases 55 and 56), errors.
+#include <sys/mman.h>
 #include <csetjmp>
 #include <csignal>
 #include <cstring>
 #include <string>
-#include <sys/mman.h>
 #include <vector>
 
 #include "rank.h"
@@ -83,8 +83,9 @@ int errors() {
   std::vector<int> in(200, 1), out(200);
   const int result = MPI_Allreduce(in.data(), out.data(), world().rank == 1 ? 200 : 100, MPI_INT, MPI_SUM, comm);
   failures += expect(result != MPI_SUCCESS && handler_code == result, "the mismatch was not told");
-  failures += expect(handler_text.find("Tutti") != std::string::npos && handler_text.find("mismatch") != std::string::npos,
-                     "the text is '" + handler_text + "'");
+  failures +=
+      expect(handler_text.find("Tutti") != std::string::npos && handler_text.find("mismatch") != std::string::npos,
+             "the text is '" + handler_text + "'");
   MPI_Errhandler_free(&handler);
   return failures;
 }

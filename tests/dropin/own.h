@@ -34,10 +34,10 @@ Function own_function(Function, const char *name) {
 }
 
 // TUTTI_OWN(Allreduce)(in, out, ...): past the drop-in.
-#define TUTTI_OWN(Name)                                                               \
-  ([] {                                                                               \
+#define TUTTI_OWN(Name)                                                                   \
+  ([] {                                                                                   \
     static const auto function = ::tutti::test::own_function(&MPI_##Name, "PMPI_" #Name); \
-    return function;                                                                  \
+    return function;                                                                      \
   }())
 
 }  // namespace tutti::test

@@ -13,7 +13,8 @@ int message_over_collective() {
   std::vector<char> data(10'000'000, static_cast<char>(world().rank + 1));
   MPI_Request request = MPI_REQUEST_NULL;
   int one = 1, sum = 0, failures = 0;
-  if (world().rank == 0) MPI_Isend(data.data(), static_cast<int>(data.size()), MPI_CHAR, 1, 3, MPI_COMM_WORLD, &request);
+  if (world().rank == 0)
+    MPI_Isend(data.data(), static_cast<int>(data.size()), MPI_CHAR, 1, 3, MPI_COMM_WORLD, &request);
   if (world().rank == 1) {
     MPI_Recv(data.data(), static_cast<int>(data.size()), MPI_CHAR, 0, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     failures += expect(data.front() == 1 && data.back() == 1, "the message is wrong");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the parts of dropin_rank share: the world, failures, and the parts themselves. Each part returns the number of its
-// failures on this rank.
+// What the parts of dropin_rank share: the world, failures, and the parts themselves. Each part returns the number of
+// its failures on this rank.
 #pragma once
 
 #include <cstdio>

@@ -18,6 +18,7 @@ int main(int argc, char **argv) {
       {"progress", progress},
       {"life", life},
       {"errors", errors},
+      {"mixing", mixing},
       {"nothing", [] { return 0; }},
   };
   const auto part = argc > 1 ? parts.find(argv[1]) : parts.end();

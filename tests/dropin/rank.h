@@ -32,5 +32,6 @@ int reductions(bool nonblocking);
 int progress();
 int life();
 int errors();
+int mixing();
 
 }  // namespace tutti::test

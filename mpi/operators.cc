@@ -24,7 +24,9 @@ const Operator *operator_of(MPI_Op op) {
   using enum TypeClass;
   constexpr unsigned numbers = bit(c_integer) | bit(fortran_integer) | bit(floating) | bit(address);
   constexpr unsigned bits = bit(c_integer) | bit(fortran_integer) | bit(byte) | bit(address);
-  static const std::unordered_map<MPI_Op, Operator> table = {
+  using Table = std::unordered_map<MPI_Op, Operator>;
+  static const Table &table = *new Table{
+      // as state()
       {MPI_SUM, {TUTTI_SUM, numbers | bit(complex)}},
       {MPI_PROD, {TUTTI_PROD, numbers | bit(complex)}},
       {MPI_MIN, {TUTTI_MIN, numbers}},
@@ -108,7 +110,7 @@ struct Known {
 };
 
 Known &known() {
-  static Known all;
+  static Known &all = *new Known;  // as state()
   return all;
 }
 

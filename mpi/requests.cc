@@ -7,6 +7,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <thread>
+#include <utility>
 
 #include "state.h"
 
@@ -35,7 +36,7 @@ struct Requests::Persistent {
 };
 
 Requests &requests() {
-  static Requests all;
+  static Requests &all = *new Requests;  // as state()
   return all;
 }
 
@@ -77,7 +78,8 @@ int Requests::create(const Communicator &communicator, std::unique_ptr<Operation
   made->comm = comm;
   const std::lock_guard lock(mutex_);
   made->tag = next_tag_;
-  next_tag_ = (next_tag_ + 1) % 32768;  // that many tags any MPI has; nobody has so many persistent requests active
+  // Nobody has so many persistent requests active that a tag comes again too early.
+  next_tag_ = next_tag_ == kLastRequestTag ? kFirstRequestTag : next_tag_ + 1;
   const int status = PMPI_Recv_init(&made->nothing, 0, MPI_BYTE, 0, made->tag, state().self, request);
   if (status != MPI_SUCCESS) return raise_mpi(comm, status);
   persistent_.emplace(*request, std::move(made));
@@ -209,7 +211,7 @@ class Helper {
  public:
   void engage() {
     const std::lock_guard lock(mutex_);
-    if (!thread_.joinable()) thread_ = std::thread([this] { serve(); });
+    if (!std::exchange(started_, true)) std::thread([this] { serve(); }).detach();
     ++wanted_;
     wake_.notify_one();
   }
@@ -217,19 +219,11 @@ class Helper {
     const std::lock_guard lock(mutex_);  // so that it is outside of Tutti
     --wanted_;
   }
-  ~Helper() {
-    {
-      const std::lock_guard lock(mutex_);
-      over_ = true;
-      wake_.notify_one();
-    }
-    if (thread_.joinable()) thread_.join();
-  }
 
  private:
-  void serve() {
+  [[noreturn]] void serve() {
     std::unique_lock lock(mutex_);
-    while (!over_) {
+    for (;;) {
       if (wanted_ == 0) {
         wake_.wait(lock);
         continue;
@@ -244,13 +238,12 @@ class Helper {
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::thread thread_;
+  bool started_ = false;
   int wanted_ = 0;
-  bool over_ = false;
 };
 
 Helper &helper() {
-  static Helper one;
+  static Helper &one = *new Helper;  // as state(): its thread waits until the process is gone
   return one;
 }
 

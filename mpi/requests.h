@@ -69,7 +69,7 @@ class Requests {
   std::atomic<int> failed_{0};
   std::vector<Failure> failures_;
   std::unordered_map<MPI_Request, std::unique_ptr<Persistent>> persistent_;
-  int next_tag_ = 0;
+  int next_tag_ = 1;
 };
 
 Requests &requests();

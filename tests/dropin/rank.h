@@ -33,5 +33,7 @@ int progress();
 int life();
 int errors();
 int mixing();
+int elsewhere();
+int threads();
 
 }  // namespace tutti::test

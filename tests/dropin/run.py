@@ -94,7 +94,29 @@ def cannot_start():
     check("Tutti could not start" in text and "TUTTI_EAGER_BYTES=many is not accepted" in text, "no reason is told")
 
 
-CASES = {"refuse": refuse, "off": off, "none": none, "cannot_start": cannot_start}
+def fortran():
+    """Case 47: Fortran through each of its interfaces, all of it handled."""
+    for binding in ("MPIF", "MPI", "F08"):
+        status, text = run(f"{BUILD}/bin/dropin_fortran_{binding}_{MPI}", TUTTI_MPI_STATS="1")
+        check(status == 0 and "fortran: 0 failures" in text, f"{binding}: status {status}")
+        check(calls(text, "all calls of all ranks") == (10 * RANKS, 0), f"{binding}: not all calls were handled")
+        check(calls(text, "Iallreduce") == (RANKS, 0), f"{binding}: MPI_Iallreduce was not handled")
+
+
+def chain():
+    """Tools of MPI's profiling interface before and after: each sees what it should, and Tutti handles the same."""
+    tool = f"{BUILD}/lib/libdropin_tool_{MPI}.so"
+    status, text = run(PROGRAM, "life", preload=f"{tool}:{library(MPI)}", TUTTI_MPI_STATS="1")
+    check(status == 0 and "tool: 203 reductions, 3 copies" in text, "the tool before does not see all calls")
+    check(calls(text, "Allreduce") == (203 * RANKS, 0), "what comes by way of a tool is not handled")
+    status, text = run(PROGRAM, "life", preload=f"{library(MPI)}:{tool}", TUTTI_MPI_STATS="1")
+    check(status == 0 and "tool: 0 reductions, 3 copies" in text, "the tool after sees what was handled")
+    status, text = run(PROGRAM, "life", preload=f"{library(MPI)}:{tool}", TUTTI_MPI_STATS="1", TUTTI_MPI_OFF="Allreduce")
+    check(status == 0 and "tool: 203 reductions, 3 copies" in text, "the tool after does not see what is passed on")
+    check(calls(text, "Barrier") == (3 * RANKS, 0), "the rest is not handled")
+
+
+CASES = {"chain": chain, "fortran": fortran, "refuse": refuse, "off": off, "none": none, "cannot_start": cannot_start}
 if CASE in CASES:
     CASES[CASE]()
 elif CASE.split("_")[0] in ("movement", "reductions"):

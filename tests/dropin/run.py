@@ -116,7 +116,25 @@ def chain():
     check(calls(text, "Barrier") == (3 * RANKS, 0), "the rest is not handled")
 
 
-CASES = {"chain": chain, "fortran": fortran, "refuse": refuse, "off": off, "none": none, "cannot_start": cannot_start}
+def tutti_run():
+    """tutti-run --mpi finds the library that fits the launcher; what it cannot do it says."""
+    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", TUTTI_MPI_STATS="1")
+
+    def start(*arguments):
+        done = subprocess.run([f"{BUILD}/bin/tutti-run", "--mpi", *arguments], env=environment, text=True, timeout=60,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        print(done.stdout, end="")
+        return done.returncode, done.stdout
+
+    status, text = start(f"mpirun.{MPI}", "-n", "2", PROGRAM, "life")
+    check(status == 0 and calls(text, "Allreduce") == (406, 0), "the program was not handled")
+    status, text = start("true", "-n", "2", PROGRAM)
+    check(status == 126 and "names neither Open MPI nor MPICH" in text, "another launcher is taken")
+    status, text = start()
+    check(status == 126 and "no launcher given" in text, "no launcher is no error")
+
+
+CASES = {"chain": chain, "tutti_run": tutti_run, "fortran": fortran, "refuse": refuse, "off": off, "none": none, "cannot_start": cannot_start}
 if CASE in CASES:
     CASES[CASE]()
 elif CASE.split("_")[0] in ("movement", "reductions"):

@@ -103,6 +103,13 @@ def fortran():
         check(calls(text, "Iallreduce") == (RANKS, 0), f"{binding}: MPI_Iallreduce was not handled")
 
 
+def progress_thread():
+    """A progress thread of Tutti's makes no calls of the MPI's, and the program's thread still drives both."""
+    status, text = run(PROGRAM, "progress", TUTTI_PROGRESS="shared", TUTTI_MPI_STATS="1")
+    check(status == 0 and "progress: 0 failures" in text, f"status {status}")
+    check(calls(text, "Allreduce") == (RANKS, 0), "nothing was handled")
+
+
 def chain():
     """Tools of MPI's profiling interface before and after: each sees what it should, and Tutti handles the same."""
     tool = f"{BUILD}/lib/libdropin_tool_{MPI}.so"
@@ -134,7 +141,7 @@ def tutti_run():
     check(status == 126 and "no launcher given" in text, "no launcher is no error")
 
 
-CASES = {"chain": chain, "tutti_run": tutti_run, "fortran": fortran, "refuse": refuse, "off": off, "none": none, "cannot_start": cannot_start}
+CASES = {"progress_thread": progress_thread, "chain": chain, "tutti_run": tutti_run, "fortran": fortran, "refuse": refuse, "off": off, "none": none, "cannot_start": cannot_start}
 if CASE in CASES:
     CASES[CASE]()
 elif CASE.split("_")[0] in ("movement", "reductions"):

@@ -104,8 +104,8 @@ def pblas(preload):
 
 
 def lu(preload):
-    """ScaLAPACK's LU, QR and Cholesky factorization and its symmetric eigenvalues."""
-    return scalapack(preload, *(["xdlu", "xdllt", "xdqr", "xdsep"] if MPI == "openmpi" else ["xdllt"]))
+    """ScaLAPACK's LU, QR and Cholesky factorization and inverses."""
+    return scalapack(preload, *(["xdlu", "xdllt", "xdqr", "xdinv"] if MPI == "openmpi" else ["xdinv"]))
 
 
 def blacs(preload):

@@ -34,7 +34,7 @@ int attach(MPI_Comm comm, tutti_comm *tutti) {
   PMPI_Comm_rank(comm, &made->rank);
   PMPI_Comm_size(comm, &made->ranks);
   const int status = PMPI_Comm_set_attr(comm, keyval, made.get());
-  if (status == MPI_SUCCESS) made.release();
+  if (status == MPI_SUCCESS) static_cast<void>(made.release());  // the attribute's: forget() deletes it
   recent.fill({});
   return status;
 }

@@ -34,6 +34,7 @@ int main(int argc, char **argv) {
       {"progress", progress},
       {"life", life},
       {"errors", errors},
+      {"signals", signals},
       {"mixing", mixing},
       {"elsewhere", elsewhere},
       {"threads", threads},

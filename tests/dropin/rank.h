@@ -32,6 +32,7 @@ int reductions(bool nonblocking);
 int progress();
 int life();
 int errors();
+int signals();
 int mixing();
 int elsewhere();
 int threads();

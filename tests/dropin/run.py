@@ -103,6 +103,18 @@ def fortran():
         check(calls(text, "Iallreduce") == (RANKS, 0), f"{binding}: MPI_Iallreduce was not handled")
 
 
+def signals():
+    """Case 56: the process does on each signal what it does without the drop-in."""
+    told = [re.findall("signals:.*", run(PROGRAM, "signals", preload=preload)[1]) for preload in ("", library(MPI))]
+    check(told[0] and told[0] == told[1], f"without and with: {told}")
+
+
+def misspelt():
+    """Case 59: a variable that there is not is told, with the one that was meant."""
+    status, text = run(PROGRAM, "nothing", TUTTI_MPI_STAT="1")
+    check(status == 0 and "did you mean TUTTI_MPI_STATS" in text, "no warning")
+
+
 def progress_thread():
     """A progress thread of Tutti's makes no calls of the MPI's, and the program's thread still drives both."""
     status, text = run(PROGRAM, "progress", TUTTI_PROGRESS="shared", TUTTI_MPI_STATS="1")
@@ -141,7 +153,7 @@ def tutti_run():
     check(status == 126 and "no launcher given" in text, "no launcher is no error")
 
 
-CASES = {"progress_thread": progress_thread, "chain": chain, "tutti_run": tutti_run, "fortran": fortran, "refuse": refuse, "off": off, "none": none, "cannot_start": cannot_start}
+CASES = {"signals": signals, "misspelt": misspelt, "progress_thread": progress_thread, "chain": chain, "tutti_run": tutti_run, "fortran": fortran, "refuse": refuse, "off": off, "none": none, "cannot_start": cannot_start}
 if CASE in CASES:
     CASES[CASE]()
 elif CASE.split("_")[0] in ("movement", "reductions"):

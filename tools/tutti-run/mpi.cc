@@ -58,6 +58,7 @@ Result<std::vector<std::string>> with_drop_in(const std::vector<std::string> &la
 
 Error become(const std::vector<std::string> &command) {
   std::vector<char *> arguments;
+  arguments.reserve(command.size() + 1);
   for (const std::string &argument : command) arguments.push_back(const_cast<char *>(argument.c_str()));
   arguments.push_back(nullptr);
   ::execvp(arguments.front(), arguments.data());

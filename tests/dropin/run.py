@@ -115,6 +115,20 @@ def misspelt():
     check(status == 0 and "did you mean TUTTI_MPI_STATS" in text, "no warning")
 
 
+def memcheck():
+    """Case 58: nothing that valgrind finds is Tutti's; what the MPI itself does it may find."""
+    status, text = run("valgrind", "-q", "--error-limit=no", PROGRAM, "mixing")
+    check(status == 0 and "mixing: 0 failures" in text, f"status {status}")
+    frames = re.findall(r"(?:==\d+== +)(at|by) 0x[0-9A-F]+: (.*)", text)
+    first = True
+    for word, where in frames:
+        first = first or word == "at"
+        if not first or "vgpreload" in where or "libc.so" in where:
+            continue
+        first = False
+        check("libtutti" not in where and not re.search(r"tutti::(?!test)", where), f"valgrind: {where}")
+
+
 def progress_thread():
     """A progress thread of Tutti's makes no calls of the MPI's, and the program's thread still drives both."""
     status, text = run(PROGRAM, "progress", TUTTI_PROGRESS="shared", TUTTI_MPI_STATS="1")
@@ -153,7 +167,9 @@ def tutti_run():
     check(status == 126 and "no launcher given" in text, "no launcher is no error")
 
 
-CASES = {"signals": signals, "misspelt": misspelt, "progress_thread": progress_thread, "chain": chain, "tutti_run": tutti_run, "fortran": fortran, "refuse": refuse, "off": off, "none": none, "cannot_start": cannot_start}
+CASES = {function.__name__: function
+         for function in (cannot_start, chain, fortran, memcheck, misspelt, none, off, progress_thread, refuse, signals,
+                          tutti_run)}
 if CASE in CASES:
     CASES[CASE]()
 elif CASE.split("_")[0] in ("movement", "reductions"):

@@ -21,6 +21,11 @@ from ._types import Op, Operator, Type, type_of, value_index
 #: The version of the library in use.
 __version__ = _library.VERSION
 
+# They are of this package, wherever it keeps them.
+for _each in list(globals().values()):
+    if isinstance(_each, type) and _each.__module__.startswith(__name__ + "."):
+        _each.__module__ = __name__
+
 __all__ = [
     "ANY_SOURCE", "ANY_TAG", "AbortedError", "ArgumentError", "BootstrapError", "Collectives", "Comm", "CommError",
     "ConfigError", "DeviceError", "ElementTypeError", "IN_PLACE", "LimitError", "LinkError", "MemoryError",

@@ -151,8 +151,7 @@ class Buffer:
         except BufferError as error:
             raise ArgumentError(f"{what} is not contiguous: {error}") from None
         except TypeError:
-            raise ElementTypeError(f"{what} is of type {type(given).__name__}, which has no buffer of elements: give a "
-                                   f"NumPy array, or whatever else has the buffer protocol") from None
+            raise _no_buffer(given, what) from None
         self.held = _Held(view)
         if write and view.readonly:
             raise ArgumentError(f"{what} is read-only, and would be written to")
@@ -168,6 +167,11 @@ class Buffer:
         self.count, rest = divmod(bytes_, operator.itemsize)
         if rest:
             raise ArgumentError(f"{what} has {bytes_} bytes, no multiple of the operator's {operator.itemsize}")
+
+
+def _no_buffer(given: Any, what: str) -> ElementTypeError:
+    return ElementTypeError(f"{what} is of type {type(given).__name__}, which has no buffer of elements: give a NumPy "
+                            f"array, or whatever else has the buffer protocol")
 
 
 def _type_of_format(format: str, itemsize: int, what: str) -> Type:
@@ -194,7 +198,10 @@ def new_like(given: Any, *, times: int | None = None, count: int | None = None) 
     if numpy is not None and isinstance(given, numpy.ndarray):
         shape = given.shape if count is None else (count,)
         return numpy.zeros(shape if times is None else (times, *shape), given.dtype)
-    view = memoryview(given)
+    try:
+        view = memoryview(given)
+    except TypeError:
+        raise _no_buffer(given, "the input") from None
     elements = view.nbytes // view.itemsize if count is None else count
     return memoryview(bytearray(elements * (times or 1) * view.itemsize)).cast(view.format if view.format else "B")
 

@@ -62,12 +62,12 @@ class StoreMeeting {
         std::chrono::duration_cast<std::chrono::milliseconds>(until_ - std::chrono::steady_clock::now());
     try {
       store_->wait({key(rank)}, std::max(left, std::chrono::milliseconds{1}));
-    } catch (const std::exception &error) {
+    } catch (const std::exception &) {
       std::string missing;
       for (int other = rank; other < size_; ++other)
         if (other == rank || !store_->check({key(other)})) missing += c10::str(missing.empty() ? "" : ", ", other);
-      throw Error(TUTTI_ERROR_TIMEOUT, c10::str("the process group was not made: nothing came from rank ", missing,
-                                                " of ", size_, " (", error.what(), ")"));
+      throw Error(TUTTI_ERROR_TIMEOUT, c10::str("the process group was not made: nothing came through the store from rank ",
+                                                missing, " of ", size_, " within the timeout"));
     }
   }
 

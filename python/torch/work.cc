@@ -16,8 +16,9 @@ namespace {
 // How often a wait looks for Ctrl-C.
 constexpr std::chrono::milliseconds kLook{50};
 
-// Completes futures, whose callbacks are the program's: they may start operations and wait for them, so they must not
-// run in the thread that completes those. One thread a process, from the first on, to its end.
+// Completes futures, whose callbacks are the program's: they may start operations and wait for their futures, so they
+// must not run in the thread that completes operations, nor one behind another. As many threads as callbacks wait at
+// once, from the first on, to the end of the process.
 class Callbacks {
  public:
   static Callbacks &get() {
@@ -27,7 +28,7 @@ class Callbacks {
   void run(std::function<void()> call) {
     const std::scoped_lock lock(mutex_);
     calls_.push_back(std::move(call));
-    if (!std::exchange(started_, true)) std::thread([this] { serve(); }).detach();
+    if (idle_ < calls_.size()) std::thread([this] { serve(); }).detach();
     come_.notify_one();
   }
 
@@ -35,7 +36,9 @@ class Callbacks {
   void serve() {
     for (;;) {
       std::unique_lock lock(mutex_);
+      ++idle_;
       come_.wait(lock, [this] { return !calls_.empty(); });
+      --idle_;
       const std::function<void()> call = std::move(calls_.front());
       calls_.pop_front();
       lock.unlock();
@@ -46,7 +49,7 @@ class Callbacks {
   std::mutex mutex_;
   std::condition_variable come_;
   std::deque<std::function<void()>> calls_;
-  bool started_ = false;
+  std::size_t idle_ = 0;
 };
 
 // Python's signal handlers run in its main thread only, when that looks. Throws what they raise: KeyboardInterrupt.

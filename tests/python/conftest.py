@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ranks are processes: `ranks(n, "function")` runs a function of ranks.py on n of them, and fails as they do."""
+"""Ranks are processes: `ranks(n, "function")` runs a function of the test's ranks.py on n of them, and fails as they do."""
 import os
 import subprocess
 import sys
 
 import pytest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 LIMIT_SECONDS = 60
 
 
@@ -23,10 +22,26 @@ def run(command, *, fails=False, env=None):
     return said
 
 
+def launched(count, arguments, launcher, **options):
+    """Runs a Python program on so many ranks."""
+    if launcher == "torchrun":
+        launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(count)]
+    elif launcher == "mpirun":
+        launch = ["mpirun", "--oversubscribe", "-n", str(count), sys.executable]
+    else:
+        launch = [os.environ["TEST_TUTTI_RUN"], "-n", str(count), sys.executable]
+    return run([*launch, *arguments], **options)
+
+
 @pytest.fixture
-def ranks():
-    def start(count, function, *arguments, launcher="tutti-run", **options):
-        launch = [os.environ["TEST_TUTTI_RUN"], "-n", str(count)] if launcher == "tutti-run" else \
-            ["mpirun", "--oversubscribe", "-n", str(count)]
-        return run([*launch, sys.executable, os.path.join(HERE, "ranks.py"), function, *arguments], **options)
-    return start
+def start():
+    return launched
+
+
+@pytest.fixture
+def ranks(request):
+    program = os.path.join(os.path.dirname(request.path), "ranks.py")
+
+    def start_function(count, function, *arguments, launcher="tutti-run", **options):
+        return launched(count, [program, function, *arguments], launcher, **options)
+    return start_function

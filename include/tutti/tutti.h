@@ -117,9 +117,9 @@ typedef struct tutti_request tutti_request;
 
 typedef struct {
   size_t size;
-  int32_t threads;    /* non-zero: calls on one world may come from several threads (adds a lock) */
-  int32_t timeout_ms; /* start-up deadline; 0: TUTTI_INIT_TIMEOUT */
-  const char *device; /* as TUTTI_DEVICE, which it overrides; null: TUTTI_DEVICE, or automatic */
+  int32_t threads;              /* non-zero: calls on one world may come from several threads (adds a lock) */
+  int32_t timeout_ms;           /* start-up deadline; 0: TUTTI_INIT_TIMEOUT */
+  const char *device;           /* as TUTTI_DEVICE, which it overrides; null: TUTTI_DEVICE, or automatic */
   int32_t operation_timeout_ms; /* as TUTTI_TIMEOUT, which it overrides, rounded up to seconds; 0: TUTTI_TIMEOUT */
 } tutti_options;
 

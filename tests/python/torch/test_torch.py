@@ -15,8 +15,8 @@ def test_futures_callbacks_profiles_any_source_threads(ranks):
     ranks(3, "works")
 
 
-def test_groups_of_some_ranks(ranks):
-    ranks(3, "groups")
+def test_groups_of_some_ranks(ranks, tmp_path):
+    ranks(3, "groups", str(tmp_path / "store"))
 
 
 @pytest.mark.parametrize("function", ["refuses", "mismatch", "times_out"])

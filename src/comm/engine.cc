@@ -62,7 +62,8 @@ Engine::Engine(std::unique_ptr<mesh::Mesh> mesh, control::Control *control, Wait
       control_(control),
       policy_(policy),
       wake_fd_(wake_fd),
-      recorder_(mesh_->rank(), communicators_),
+      recorder_(communicators_),
+      gathering_(mesh_->rank(), recorder_, control),
       live_(*mesh_) {}
 
 Engine::~Engine() { ::close(wake_fd_); }
@@ -71,7 +72,7 @@ void Engine::add(Communicator &communicator) {
   if (communicators_.size() <= communicator.id()) communicators_.resize(communicator.id() + std::size_t{1});
   TUTTI_CHECK(communicators_[communicator.id()] == nullptr);
   communicators_[communicator.id()] = &communicator;
-  communicator.recorder = &recorder_;
+  communicator.gathering = &gathering_;
   communicator.not_made = &not_made_;
   for (const Stray &stray : strays_)
     if (stray.record.stream.communicator == communicator.id()) communicator.catch_up(stray.record);
@@ -245,6 +246,7 @@ void Engine::settle(Lock &lock) {
    private:
     const Engine &engine_;
   };
+  mesh_->settle();
   Settled condition(*this);
   wait(condition, lock);
 }
@@ -275,6 +277,22 @@ void Engine::flush(std::int64_t timeout_ns, Lock &lock) {
     const std::int64_t until_;
   };
   Flushed condition(*this, now_ns() + timeout_ns);
+  wait(condition, lock);
+}
+
+void Engine::gather(Lock &lock) {
+  class Gathered final : public NotOfMessages {
+   public:
+    explicit Gathered(Engine &engine) : engine_(engine) {}
+    bool over() const override {
+      engine_.gathering_.end_if_due(now_ns());
+      return !engine_.gathering_.under_way() || engine_.aborted();
+    }
+
+   private:
+    Engine &engine_;
+  };
+  Gathered condition(*this);
   wait(condition, lock);
 }
 
@@ -340,6 +358,7 @@ void Engine::wait_for(What &condition, Most most, Lock &lock) {
           {Code::timeout, fmt::format("{}, as long as TUTTI_TIMEOUT allows{}",
                                       condition.describe(silent / kNanosecondsPerSecond), mesh_->shortage())});
       silent_since = 0;
+      gather(lock);
     }
     const std::int64_t idle = now - idle_since;
     if (idle > policy_.spin_ns) yielding = true;
@@ -361,7 +380,9 @@ void Engine::look_around(std::int64_t now) {
       control_->drain_event();
       const std::vector<control::Death> deaths = control_->deaths();
       for (std::size_t i = deaths_.size(); i < deaths.size(); ++i) bury(deaths[i]);
-      for (const control::Letter &letter : control_->take_letters()) mesh_->hear(letter.from, letter.body, now_ns());
+      for (const control::Letter &letter : control_->take_letters())
+        if (Gathering::is_record(letter.body)) gathering_.hear(letter.from, letter.body);
+        else mesh_->hear(letter.from, letter.body, now_ns());
     }
     if (mesh_->troubled()) recover_links(now);
   }

@@ -18,11 +18,15 @@ namespace {
 
 // Idle polls between two looks at the clock and at what is off the data path.
 constexpr unsigned kIdlePolls = 64;
+// Idle polls between two calls of what else has to move (WaitPolicy::while_waiting), spinning and yielding:
+// microseconds both, and little beside the polls themselves.
+constexpr unsigned kElsewherePolls = 64, kElsewhereYields = 4;
 // How long a broken link may wait for control to say that the peer died, which is the better explanation.
 constexpr std::int64_t kExplainNs = 3 * kNanosecondsPerSecond;
 // How often ranks that wait ask for what does not come. Not on the way of any call that takes less than that.
 constexpr std::int64_t kAskNs = kNanosecondsPerSecond / 4;
-// A sleeper that waits for grants looks for itself: grants are written without an event.
+// A sleeper that waits for grants looks for itself: grants are written without an event; and so does who has something
+// else to move.
 constexpr int kGrantNapMs = 1;
 // Upper bound on a sleep; only a safety net, since every event has a file descriptor. At most two wake-ups a second.
 constexpr int kSleepMs = 500;
@@ -332,6 +336,9 @@ void Engine::wait_for(What &condition, Most most, Lock &lock) {
     if (found != 0) busy = true;
     else if (yielding) sched_yield();
     else pause_cpu();
+    if (policy_.while_waiting != nullptr && found == 0 &&
+        idle_polls % (yielding ? kElsewhereYields : kElsewherePolls) == 1)
+      policy_.while_waiting(policy_.waiting_user);
     if (shared) lock.lock();
     if (mesh_->troubled()) [[unlikely]]
       recover_links(now_ns());
@@ -454,7 +461,8 @@ void Engine::sleep(const Condition &condition, Lock &lock) {
     for (const int fd : mesh_->fds()) fds.push_back({fd, POLLIN, 0});
     if (control_ != nullptr) fds.push_back({control_->event_fd(), POLLIN, 0});
     fds.push_back({wake_fd_, POLLIN, 0});
-    const bool impatient = waits_for_grant() || !breakages_.empty() || mesh_->reconnecting();
+    const bool impatient =
+        policy_.while_waiting != nullptr || waits_for_grant() || !breakages_.empty() || mesh_->reconnecting();
     const int nap_ms = impatient ? kGrantNapMs : kSleepMs;
     asleep_ = true;
     if (shared) lock.unlock();

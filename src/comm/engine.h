@@ -37,6 +37,9 @@ struct WaitPolicy {
   // After so long without a message for what is waited for, one line names the ranks concerned.
   std::int64_t tell_ns = 0;     // 0: never
   std::int64_t timeout_ns = 0;  // after so long without one, an error; 0: never
+  // What else the process has to move meanwhile: called between polls, without the lock, and between short sleeps.
+  void (*while_waiting)(void *user) = nullptr;
+  void *waiting_user = nullptr;
 };
 
 // By ranks per core and configuration.

@@ -122,6 +122,7 @@ typedef struct {
   const char *device;                /* as TUTTI_DEVICE, which it overrides; null: TUTTI_DEVICE, or automatic */
   void (*while_waiting)(void *user); /* called by who waits in a call, microseconds to a millisecond apart: to move */
   void *waiting_user;                /* what is not Tutti's. It does not block, throw or call the library */
+  int32_t operation_timeout_ms;      /* as TUTTI_TIMEOUT, which it overrides, rounded up to seconds; 0: TUTTI_TIMEOUT */
 } tutti_options;
 
 /* How ranks meet: an allgather of bytes_each opaque bytes per rank, in rank order. It is called by tutti_init a fixed

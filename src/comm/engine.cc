@@ -151,6 +151,10 @@ void Engine::retry() {
 void Engine::enter(Communicator &communicator) {
   if (aborted()) [[unlikely]]
     look_around(0);
+  // Another thread sleeps for all: what is started here may be what it waits for, or wait for grants, which raise no
+  // event.
+  if (asleep_) [[unlikely]]
+    wake();
   attend(communicator);
 }
 

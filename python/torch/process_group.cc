@@ -48,8 +48,8 @@ class StoreMeeting {
     for (int rank = 0; rank < size_; ++rank) {
       await(rank);
       const std::vector<std::uint8_t> got = store_->get(key(rank));
-      TORCH_CHECK(got.size() == bytes, "rank ", rank, " gave ", got.size(), " bytes through the store instead of ", bytes,
-                  ": it runs another version, or the store has keys of an earlier job");
+      TORCH_CHECK(got.size() == bytes, "rank ", rank, " gave ", got.size(), " bytes through the store instead of ",
+                  bytes, ": it runs another version, or the store has keys of an earlier job");
       std::memcpy(static_cast<std::uint8_t *>(out) + static_cast<std::size_t>(rank) * bytes, got.data(), bytes);
     }
     ++step_;
@@ -58,16 +58,16 @@ class StoreMeeting {
  private:
   std::string key(int rank) const { return c10::str(prefix_, step_, "/", rank); }
   void await(int rank) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(until_ - std::chrono::steady_clock::now());
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until_ - std::chrono::steady_clock::now());
     try {
       store_->wait({key(rank)}, std::max(left, std::chrono::milliseconds{1}));
     } catch (const std::exception &) {
       std::string missing;
       for (int other = rank; other < size_; ++other)
         if (other == rank || !store_->check({key(other)})) missing += c10::str(missing.empty() ? "" : ", ", other);
-      throw Error(TUTTI_ERROR_TIMEOUT, c10::str("the process group was not made: nothing came through the store from rank ",
-                                                missing, " of ", size_, " within the timeout"));
+      throw Error(TUTTI_ERROR_TIMEOUT,
+                  c10::str("the process group was not made: nothing came through the store from rank ", missing, " of ",
+                           size_, " within the timeout"));
     }
   }
 
@@ -140,7 +140,8 @@ struct ProcessGroupTutti::Job {
   void writes(const at::Tensor &tensor, bool with_content = false) {
     at::Tensor flat = tensor;
     if (!tensor.is_contiguous()) {
-      flat = with_content ? tensor.contiguous() : at::empty(tensor.sizes(), tensor.options().memory_format(c10::nullopt));
+      flat =
+          with_content ? tensor.contiguous() : at::empty(tensor.sizes(), tensor.options().memory_format(c10::nullopt));
       parts.afterwards = [flat, tensor] { spread(flat.view(-1), {tensor}); };
     }
     parts.buffers.push_back(flat);
@@ -233,8 +234,7 @@ ProcessGroupTutti::WorkPtr ProcessGroupTutti::start(Job job) {
     switch (type) {
       case OpType::SEND: return tutti_isend(call.in, call.count, call.type, job.peer, job.tag, comm, request);
       case OpType::RECV:
-      case OpType::RECVANYSOURCE:
-        return tutti_irecv(call.out, call.count, call.type, job.peer, job.tag, comm, request);
+      case OpType::RECVANYSOURCE: return tutti_irecv(call.out, call.count, call.type, job.peer, job.tag, comm, request);
       default: return tutti_start_call(&call, comm, request);
     }
   };
@@ -350,7 +350,8 @@ ProcessGroupTutti::WorkPtr ProcessGroupTutti::allgather_coalesced(Lists &outputs
                 inputs.size());
     check_tensors(job.name(), of_rank);
     check_same_type(job.name(), of_rank[0], inputs[0]);
-    for (std::size_t i = 0; i < inputs.size(); ++i) check_counts(job.name(), "tensor", {of_rank[i]}, count_of(inputs[i]));
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      check_counts(job.name(), "tensor", {of_rank[i]}, count_of(inputs[i]));
     all.insert(all.end(), of_rank.begin(), of_rank.end());
   }
   job.parts.inputs = inputs;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The process group "tutti" for torch.distributed: checks tensors, brings them into the form that the C interface takes,
-// and starts its calls. One communicator a group, which ranks make through torch's own Store.
+// The process group "tutti" for torch.distributed: checks tensors, brings them into the form that the C interface
+// takes, and starts its calls. One communicator a group, which ranks make through torch's own Store.
 //
 // Tensors are dense and on the CPU. What is not contiguous is copied before and after. Calls of one group are made in
 // the same order on all ranks, by one thread at a time or by several that agree on the order, as with every backend.

@@ -9,8 +9,8 @@
 namespace tutti_torch {
 namespace {
 
-// How long the caller of a brief operation looks for its end. What two ranks in step need for the largest brief one, and
-// about as long as it takes to wake a thread and be woken by it.
+// How long the caller of a brief operation looks for its end. What two ranks in step need for the largest brief one,
+// and about as long as it takes to wake a thread and be woken by it.
 constexpr std::chrono::microseconds kBrief{100};
 // Polls without giving the core away; a peer may need it.
 constexpr int kPolls = 200;
@@ -125,8 +125,7 @@ void Progress::wait_for_some(std::vector<Active> &active) {
   std::vector<std::int32_t> places(requests.size());
   std::vector<tutti_status> statuses(requests.size());
   std::size_t done = 0;
-  const tutti_result result =
-      tutti_wait_some(requests.size(), requests.data(), &done, places.data(), statuses.data());
+  const tutti_result result = tutti_wait_some(requests.size(), requests.data(), &done, places.data(), statuses.data());
   const std::string text = result == TUTTI_SUCCESS ? "" : text_of(result);
   if (result != TUTTI_SUCCESS && done == 0) {  // not of an operation: none of them can be waited for
     for (const Active &one : active) end(*one.operation, of_result(result), text);

@@ -4,8 +4,8 @@
 // in program order; if it is small and ends within microseconds, nobody else hears of it. Otherwise one thread a group
 // waits for all that is under way, asleep where nothing comes. Nothing here knows of torch.
 //
-// That thread also waits for a message from this rank to itself, on a communicator of one rank: the bell, which tells it
-// of operations that have come since.
+// That thread also waits for a message from this rank to itself, on a communicator of one rank: the bell, which tells
+// it of operations that have come since.
 #pragma once
 
 #include <condition_variable>

@@ -87,7 +87,8 @@ void check_tensors(const char *call, const std::vector<at::Tensor> &tensors) {
 }
 
 const at::Tensor &only(const char *call, const char *what, const std::vector<at::Tensor> &tensors) {
-  TORCH_CHECK(tensors.size() == 1, call, ": ", what, " has ", tensors.size(), " tensors; it takes one for each rank's CPU");
+  TORCH_CHECK(tensors.size() == 1, call, ": ", what, " has ", tensors.size(),
+              " tensors; it takes one for each rank's CPU");
   check_tensor(call, tensors.front());
   return tensors.front();
 }

@@ -112,9 +112,9 @@ void Work::ended(const tutti_status &status, const Error *error) noexcept {
   try {
     if (error != nullptr) throw *error;
     if (parts_.receives && status.bytes != parts_.bytes)
-      throw Error(TUTTI_ERROR_MISMATCH,
-                  c10::str(describe(), ": rank ", status.source, " has sent ", status.bytes,
-                           " bytes, and the tensor has ", parts_.bytes, ": sender and receiver differ in shape or type"));
+      throw Error(TUTTI_ERROR_MISMATCH, c10::str(describe(), ": rank ", status.source, " has sent ", status.bytes,
+                                                 " bytes, and the tensor has ", parts_.bytes,
+                                                 ": sender and receiver differ in shape or type"));
     if (parts_.afterwards) parts_.afterwards();
   } catch (...) {
     failure = std::current_exception();

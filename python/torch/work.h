@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The Work that a call gives: what its operation ends with, as torch's callers see it (wait, exception, result, future).
+// The Work that a call gives: what its operation ends with, as torch's callers see it (wait, exception, result,
+// future).
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Work.hpp>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A world of the library, shared by a process group and those that shrink made of it. It ends when the last of them has
-// gone: in a thread of its own, since the end is collective and a destructor must not wait for other ranks. Nothing here
-// knows of torch.
+// gone: in a thread of its own, since the end is collective and a destructor must not wait for other ranks. Nothing
+// here knows of torch.
 #pragma once
 
 #include <chrono>
@@ -42,8 +42,8 @@ class World {
   World &operator=(const World &) = delete;
 
   tutti_comm *comm() const { return comm_; }
-  // Something whose buffers an operation has that nobody waits for any more: lives as long as the world does, which then
-  // ends without meeting the others.
+  // Something whose buffers an operation has that nobody waits for any more: lives as long as the world does, which
+  // then ends without meeting the others.
   void keep(std::shared_ptr<void> something);
 
  private:

@@ -43,7 +43,11 @@ Result<tutti_comm *> init(const tutti_bootstrap *given_bootstrap, const tutti_op
     TUTTI_TRY(check_struct(given_options, "tutti_options"));
     options = known_part(given_options);
   }
-  WorldOptions world_options = {.config = {}, .environment = process_environment(), .threads = options.threads != 0};
+  WorldOptions world_options = {.config = {},
+                                .environment = process_environment(),
+                                .threads = options.threads != 0,
+                                .while_waiting = options.while_waiting,
+                                .waiting_user = options.waiting_user};
   std::vector<std::string> unknown;
   TUTTI_TRY(world_options.config, read_config(world_options.environment, &unknown));
   for (const std::string &text : unknown) TUTTI_LOG(warn, "{}", text);

@@ -174,8 +174,10 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   setting.reproducible = config_.reproducible != 0;
   setting.point_to_point.window_bytes = static_cast<std::uint64_t>(config_.p2p_window_bytes);
   TUTTI_TRY(setting.overrides, collectives::parse_overrides(config_.algo));
-  TUTTI_TRY(engine_,
-            comm::Engine::create(std::move(mesh_), control_.get(), comm::wait_policy(group.ranks_per_core, config_)));
+  comm::WaitPolicy policy = comm::wait_policy(group.ranks_per_core, config_);
+  policy.while_waiting = options.while_waiting;
+  policy.waiting_user = options.waiting_user;
+  TUTTI_TRY(engine_, comm::Engine::create(std::move(mesh_), control_.get(), policy));
   reduce::use_at_most(config_.simd);
   family_ = std::make_unique<comm::Family>(*engine_, setting);
 

@@ -26,6 +26,8 @@ struct WorldOptions {
   Config config;
   Environment environment;  // for hints of the launcher
   bool threads = false;
+  void (*while_waiting)(void *user) = nullptr;
+  void *waiting_user = nullptr;
   BetweenCalls between = nullptr;
 };
 

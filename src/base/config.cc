@@ -253,6 +253,19 @@ const std::vector<Variable> &table() {
        .help =
            "1: at the end each rank tells on stderr what it has sent and received, and with which ranks connections "
            "were made again."},
+      {.name = "TUTTI_MPI_STATS",
+       .member = &Config::mpi_stats,
+       .default_text = "0",
+       .min = 0,
+       .max = 1,
+       .help = "Of MPI programs on libtutti-mpi. 1: at the end rank 0 tells on stderr how many calls of each MPI "
+               "function were handled, how many passed on, and why (docs/MPI.md)."},
+      {.name = "TUTTI_MPI_OFF",
+       .member = &Config::mpi_off,
+       .default_text = "",
+       .same_on_all_ranks = true,
+       .help = "Of MPI programs on libtutti-mpi: functions that are passed on to the MPI library, as a list "
+               "(Allreduce,Ibcast), or all."},
       {.name = "TUTTI_LOG",
        .member = &Config::log,
        .default_text = "warn",

@@ -63,6 +63,9 @@ struct Config {
   std::string interface;
   // Messages
   std::int64_t stats = 0;
+  // The drop-in for MPI programs, which reads them out of tutti_describe
+  std::int64_t mpi_stats = 0;
+  std::string mpi_off;
   std::string log;
 };
 

@@ -387,9 +387,11 @@ void Communicator::flush_notices() {
 }
 
 void Communicator::fail(Error error) {
-  // Before the operations under way are ended; also where another failure came first. Once: several ranks may say so.
-  if (error.code == Code::timeout && recorder != nullptr && !std::exchange(timeout_told_, true))
-    recorder->tell(now_ns());
+  // Before the operations under way are ended; also where another failure came first.
+  if (error.code == Code::timeout && gathering != nullptr) {
+    if (error.peer < 0) gathering->begin(*this, error.text, now_ns());
+    else gathering->report(*this, error.peer, now_ns());
+  }
   if (failure_) return;
   failure_ = std::move(error);
   mesh_.void_stream(identity_.id);

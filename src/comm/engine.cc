@@ -18,11 +18,15 @@ namespace {
 
 // Idle polls between two looks at the clock and at what is off the data path.
 constexpr unsigned kIdlePolls = 64;
+// Idle polls between two calls of what else has to move (WaitPolicy::while_waiting), spinning and yielding:
+// microseconds both, and little beside the polls themselves.
+constexpr unsigned kElsewherePolls = 64, kElsewhereYields = 4;
 // How long a broken link may wait for control to say that the peer died, which is the better explanation.
 constexpr std::int64_t kExplainNs = 3 * kNanosecondsPerSecond;
 // How often ranks that wait ask for what does not come. Not on the way of any call that takes less than that.
 constexpr std::int64_t kAskNs = kNanosecondsPerSecond / 4;
-// A sleeper that waits for grants looks for itself: grants are written without an event.
+// A sleeper that waits for grants looks for itself: grants are written without an event; and so does who has something
+// else to move.
 constexpr int kGrantNapMs = 1;
 // Upper bound on a sleep; only a safety net, since every event has a file descriptor. At most two wake-ups a second.
 constexpr int kSleepMs = 500;
@@ -62,7 +66,8 @@ Engine::Engine(std::unique_ptr<mesh::Mesh> mesh, control::Control *control, Wait
       control_(control),
       policy_(policy),
       wake_fd_(wake_fd),
-      recorder_(mesh_->rank(), communicators_),
+      recorder_(communicators_),
+      gathering_(mesh_->rank(), recorder_, control),
       live_(*mesh_) {}
 
 Engine::~Engine() { ::close(wake_fd_); }
@@ -71,7 +76,7 @@ void Engine::add(Communicator &communicator) {
   if (communicators_.size() <= communicator.id()) communicators_.resize(communicator.id() + std::size_t{1});
   TUTTI_CHECK(communicators_[communicator.id()] == nullptr);
   communicators_[communicator.id()] = &communicator;
-  communicator.recorder = &recorder_;
+  communicator.gathering = &gathering_;
   communicator.not_made = &not_made_;
   for (const Stray &stray : strays_)
     if (stray.record.stream.communicator == communicator.id()) communicator.catch_up(stray.record);
@@ -249,6 +254,7 @@ void Engine::settle(Lock &lock) {
    private:
     const Engine &engine_;
   };
+  mesh_->settle();
   Settled condition(*this);
   wait(condition, lock);
 }
@@ -279,6 +285,22 @@ void Engine::flush(std::int64_t timeout_ns, Lock &lock) {
     const std::int64_t until_;
   };
   Flushed condition(*this, now_ns() + timeout_ns);
+  wait(condition, lock);
+}
+
+void Engine::gather(Lock &lock) {
+  class Gathered final : public NotOfMessages {
+   public:
+    explicit Gathered(Engine &engine) : engine_(engine) {}
+    bool over() const override {
+      engine_.gathering_.end_if_due(now_ns());
+      return !engine_.gathering_.under_way() || engine_.aborted();
+    }
+
+   private:
+    Engine &engine_;
+  };
+  Gathered condition(*this);
   wait(condition, lock);
 }
 
@@ -318,6 +340,9 @@ void Engine::wait_for(What &condition, Most most, Lock &lock) {
     if (found != 0) busy = true;
     else if (yielding) sched_yield();
     else pause_cpu();
+    if (policy_.while_waiting != nullptr && found == 0 &&
+        idle_polls % (yielding ? kElsewhereYields : kElsewherePolls) == 1)
+      policy_.while_waiting(policy_.waiting_user);
     if (shared) lock.lock();
     if (mesh_->troubled()) [[unlikely]]
       recover_links(now_ns());
@@ -344,6 +369,7 @@ void Engine::wait_for(What &condition, Most most, Lock &lock) {
           {Code::timeout, fmt::format("{}, as long as TUTTI_TIMEOUT allows{}",
                                       condition.describe(silent / kNanosecondsPerSecond), mesh_->shortage())});
       silent_since = 0;
+      gather(lock);
     }
     const std::int64_t idle = now - idle_since;
     if (idle > policy_.spin_ns) yielding = true;
@@ -365,7 +391,9 @@ void Engine::look_around(std::int64_t now) {
       control_->drain_event();
       const std::vector<control::Death> deaths = control_->deaths();
       for (std::size_t i = deaths_.size(); i < deaths.size(); ++i) bury(deaths[i]);
-      for (const control::Letter &letter : control_->take_letters()) mesh_->hear(letter.from, letter.body, now_ns());
+      for (const control::Letter &letter : control_->take_letters())
+        if (Gathering::is_record(letter.body)) gathering_.hear(letter.from, letter.body);
+        else mesh_->hear(letter.from, letter.body, now_ns());
     }
     if (mesh_->troubled()) recover_links(now);
   }
@@ -437,7 +465,8 @@ void Engine::sleep(const Condition &condition, Lock &lock) {
     for (const int fd : mesh_->fds()) fds.push_back({fd, POLLIN, 0});
     if (control_ != nullptr) fds.push_back({control_->event_fd(), POLLIN, 0});
     fds.push_back({wake_fd_, POLLIN, 0});
-    const bool impatient = waits_for_grant() || !breakages_.empty() || mesh_->reconnecting();
+    const bool impatient =
+        policy_.while_waiting != nullptr || waits_for_grant() || !breakages_.empty() || mesh_->reconnecting();
     const int nap_ms = impatient ? kGrantNapMs : kSleepMs;
     asleep_ = true;
     if (shared) lock.unlock();

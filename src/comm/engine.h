@@ -23,6 +23,7 @@
 #include "base/fair_mutex.h"
 #include "base/result.h"
 #include "comm/communicator.h"
+#include "comm/gathering.h"
 #include "comm/live_view.h"
 #include "comm/recorder.h"
 #include "control/control.h"
@@ -36,6 +37,9 @@ struct WaitPolicy {
   // After so long without a message for what is waited for, one line names the ranks concerned.
   std::int64_t tell_ns = 0;     // 0: never
   std::int64_t timeout_ns = 0;  // after so long without one, an error; 0: never
+  // What else the process has to move meanwhile: called between polls, without the lock, and between short sleeps.
+  void (*while_waiting)(void *user) = nullptr;
+  void *waiting_user = nullptr;
 };
 
 // By ranks per core and configuration.
@@ -159,6 +163,8 @@ class Engine {
   void spread_news();
   void tell_others();
   void give_up(const Error &error);
+  // Until the other ranks' flight records are here and told, after a time-out.
+  void gather(Lock &lock);
 
   std::unique_ptr<mesh::Mesh> mesh_;
   control::Control *control_;
@@ -168,6 +174,7 @@ class Engine {
   std::vector<Communicator *> busy_;           // those that may have something under way
   bool retry_due_ = false;                     // some of them may wait for what only trying again finds
   Recorder recorder_;                          // of the operations started here
+  Gathering gathering_;
   LiveView live_;
   std::array<mesh::Record, kBatch> records_;  // of the poll under way
   struct Stray {

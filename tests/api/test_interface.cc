@@ -2,7 +2,9 @@
 //
 // The C interface's rules beyond errors: structs that grow, texts and JSON, several worlds and threads, warnings.
 #include <algorithm>
+#include <atomic>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "api/expect.h"
 
@@ -55,6 +57,26 @@ TEST(Structs, OptionsOfAnOlderOrNewerCaller) {
   EXPECT_EQ(tutti_init(nullptr, &older, &comm), TUTTI_ERROR_ARGUMENT);
   EXPECT_NE(std::string(last_error().text).find("TUTTI_INIT_STRUCT"), std::string::npos) << last_error().text;
   EXPECT_EQ(comm, nullptr);
+}
+
+// Spinning, yielding and asleep.
+TEST(Structs, WhoWaitsCallsWhatElseHasToMove) {
+  struct Ticks {
+    std::atomic<int> count{0};
+  } ticks;
+  Start start;
+  start.options.while_waiting = [](void *user) { ++static_cast<Ticks *>(user)->count; };
+  start.options.waiting_user = &ticks;
+  ThreadRanks ranks(2, start);
+  ASSERT_TRUE(ranks.up()) << ranks.errors();
+  ranks.each([&](int rank, tutti_comm *comm) {
+    // Rank 1 comes when rank 0 has called often; asleep, it calls between naps.
+    for (const int wanted : {10, 2000}) {
+      if (rank == 1)
+        for (const int before = ticks.count; ticks.count < before + wanted;) std::this_thread::yield();
+      EXPECT_EQ(tutti_barrier(comm), TUTTI_SUCCESS) << last_error().text;
+    }
+  });
 }
 
 TEST(Structs, BootstrapsAreChecked) {

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// dropin_rank PART: one part of what is tried under the drop-in; tests/dropin/run.py starts it.
+#include <cstring>
+#include <functional>
+#include <map>
+
+#include "rank.h"
+
+using namespace tutti::test;
+
+int main(int argc, char **argv) {
+  const std::map<std::string, std::function<int()>> parts = {
+      {"movement", [] { return movement(false); }},
+      {"movement_started", [] { return movement(true); }},
+      {"reductions", [] { return reductions(false); }},
+      {"reductions_started", [] { return reductions(true); }},
+      {"progress", progress},
+      {"life", life},
+      {"errors", errors},
+      {"nothing", [] { return 0; }},
+  };
+  const auto part = argc > 1 ? parts.find(argv[1]) : parts.end();
+  if (part == parts.end()) return 2;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &world().rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &world().ranks);
+  int mine = part->second(), all = 0;
+  TUTTI_OWN(Allreduce)(&mine, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  if (world().rank == 0) std::printf("%s: %d failures\n", argv[1], all);
+  MPI_Finalize();
+  return all == 0 ? 0 : 1;
+}

@@ -124,7 +124,7 @@ ProcessGroupTutti::ProcessGroupTutti(std::shared_ptr<World> world, tutti_comm *c
     : Base(rank, size),
       timeout_(timeout),
       world_(std::move(world)),
-      progress_(std::make_unique<Progress>(world_, comm)),
+      progress_(std::make_shared<Progress>(world_, comm)),
       process_(::getpid()) {
 #if TORCH_VERSION_MAJOR < 2
   init();
@@ -155,7 +155,7 @@ ProcessGroupTutti::~ProcessGroupTutti() {
     return;
   }
   // In a forked child: the thread and the connections are the parent's.
-  static_cast<void>(progress_.release());
+  static_cast<void>(new std::shared_ptr<Progress>(std::move(progress_)));
   static_cast<void>(new std::shared_ptr<World>(std::move(world_)));
 }
 
@@ -181,7 +181,7 @@ ProcessGroupTutti::WorkPtr ProcessGroupTutti::start(Job job) {
   job.call.in_counts = job.in_counts.empty() ? nullptr : job.in_counts.data();
   job.call.out_counts = job.out_counts.empty() ? nullptr : job.out_counts.data();
   const OpType type = job.parts.type;
-  auto work = c10::make_intrusive<Work>(getRank(), std::move(job.parts));
+  auto work = c10::make_intrusive<Work>(getRank(), std::move(job.parts), progress_);
   // Both kinds of counting keep one object.
   std::shared_ptr<Operation> operation(work.get(), [work](Operation *) {});
   const auto begin = [&](tutti_comm *comm, tutti_request **request) -> tutti_result {

@@ -66,8 +66,10 @@ c10::optional<std::vector<at::Tensor>> profiled(const std::vector<at::Tensor> &i
 
 }  // namespace
 
-Work::Work(int rank, Parts parts)
-    : c10d::Work(rank, parts.type, parts.title, profiled(parts.inputs)), parts_(std::move(parts)) {}
+Work::Work(int rank, Parts parts, std::weak_ptr<Progress> progress)
+    : c10d::Work(rank, parts.type, parts.title, profiled(parts.inputs)),
+      parts_(std::move(parts)),
+      progress_(std::move(progress)) {}
 
 std::string Work::describe() const {
   const std::vector<at::Tensor> &some = parts_.inputs.empty() ? parts_.outputs : parts_.inputs;
@@ -82,6 +84,11 @@ bool Work::wait(std::chrono::milliseconds timeout) {
   if (of_call) timeout = parts_.timeout;
   const Clock::time_point until = (of_call ? began_ : Clock::now()) + timeout;
   std::unique_lock lock(mutex_);
+  if (!completed_ && timeout == kNoTimeout) {
+    lock.unlock();
+    if (const std::shared_ptr<Progress> progress = progress_.lock()) progress->help(*this);
+    lock.lock();
+  }
   while (!completed_) {
     auto nap = kLook;
     if (timeout > kNoTimeout) {

@@ -16,7 +16,7 @@ IN_PLACE = c_void_p(-1).value
 
 class Options(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("threads", c_int32), ("timeout_ms", c_int32), ("device", c_char_p),
-                ("while_waiting", c_void_p), ("waiting_user", c_void_p), ("operation_timeout_ms", c_int32)]
+                ("operation_timeout_ms", c_int32), ("while_waiting", c_void_p), ("waiting_user", c_void_p)]
 
 
 ALLGATHER = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_size_t)

@@ -50,7 +50,7 @@ def measure(arguments):
     for row in results["allreduce"]:
         row["c"] = of_c.get(row["bytes"])
     results["machine"] = {"cpu": cpu(), "cores": os.cpu_count(), "system": platform.platform()}
-    results["units"] = "seconds: the median of single calls, of the slowest rank"
+    results["units"] = "seconds: the median of single calls, of the slowest rank, in the best of five rounds"
     return results
 
 

@@ -15,7 +15,7 @@ constexpr std::chrono::microseconds kBrief{100};
 // How long who waits polls: longer than a thread needs to take over, so that the change costs little beside it.
 constexpr std::chrono::milliseconds kHelp{5};
 // Polls without giving the core away; a peer may need it.
-constexpr int kPolls = 200;
+constexpr int kPolls = 30;
 
 tutti_status of_result(tutti_result result) {
   tutti_status status = {};

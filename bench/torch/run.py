@@ -30,7 +30,7 @@ def c_calls(build, ranks, most):
         out = os.path.join(folder, "perf.json")
         program = os.path.join(build, "bin", "tutti-perf")
         subprocess.run([os.path.join(build, "bin", "tutti-run"), "-n", str(ranks), program, "allreduce", "-b", "8", "-e",
-                        str(most), "-f", "2", "-d", "float", "--json", out], check=True, stdout=subprocess.DEVNULL)
+                        str(most), "-f", "2", "-d", "float", "--in-place", "--json", out], check=True, stdout=subprocess.DEVNULL)
         with open(out) as file:
             perf = json.load(file)
     return {row["bytes"]: row["time_us"] * 1e-6 for row in perf["results"]}

@@ -95,8 +95,7 @@ struct ProcessGroupTutti::Job {
   void writes(const at::Tensor &tensor, bool with_content = false) {
     at::Tensor flat = tensor;
     if (!tensor.is_contiguous()) {
-      flat =
-          with_content ? tensor.contiguous() : at::empty(tensor.sizes(), tensor.options().memory_format(c10::nullopt));
+      flat = with_content ? tensor.contiguous() : at::empty(tensor.sizes(), tensor.options());
       parts.afterwards = [flat, tensor] { spread(flat.view(-1), {tensor}); };
     }
     parts.buffers.push_back(flat);
@@ -154,9 +153,10 @@ ProcessGroupTutti::~ProcessGroupTutti() {
     shutdown("the process group has been destroyed");
     return;
   }
-  // In a forked child: the thread and the connections are the parent's.
-  static_cast<void>(new std::shared_ptr<Progress>(std::move(progress_)));
-  static_cast<void>(new std::shared_ptr<World>(std::move(world_)));
+  // In a forked child: the thread and the connections are the parent's, and what is here of them is left alone.
+  static_cast<void>(
+      new std::shared_ptr<Progress>(std::move(progress_)));          // NOLINT: of a child without memory nothing is
+  static_cast<void>(new std::shared_ptr<World>(std::move(world_)));  // NOLINT  left to save
 }
 
 void ProcessGroupTutti::shutdown(const std::string &why) { progress_->stop(why); }

@@ -59,15 +59,10 @@ void look_for_signals() {
   if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
 }
 
-c10::optional<std::vector<at::Tensor>> profiled(const std::vector<at::Tensor> &inputs) {
-  if (inputs.empty()) return c10::nullopt;
-  return inputs;
-}
-
 }  // namespace
 
 Work::Work(int rank, Parts parts, std::weak_ptr<Progress> progress)
-    : c10d::Work(rank, parts.type, parts.title, profiled(parts.inputs)),
+    : c10d::Work(rank, parts.type, parts.title, parts.inputs),
       parts_(std::move(parts)),
       progress_(std::move(progress)) {}
 
@@ -151,7 +146,7 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
   std::unique_lock lock(mutex_);
   if (future_) return future_;
   future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
-  const auto future = future_;
+  auto future = future_;
   const bool done = completed_;
   lock.unlock();
   if (done) complete(*future);

@@ -228,6 +228,12 @@ def works():
                 lambda done: dist.all_reduce(done.value()[0], async_op=True).get_future().wait()[0])
             assert again.wait()[0] == sum(range(1, size + 1)) * size
             assert work.result()[0] is x or torch.equal(work.result()[0], x)
+        # What nobody waits for goes on.
+        x = torch.full((1 << 20,), 1.0)
+        work = dist.all_reduce(x, async_op=True)
+        while not work.is_completed():
+            time.sleep(0.001)
+        assert x[-1] == size
         work = dist.all_reduce(torch.ones(2), async_op=True)
         work.wait()
         assert work.get_future().done() and torch.equal(work.get_future().value()[0], torch.full((2,), float(size)))

@@ -23,6 +23,7 @@ def slowest(seconds):
 
 def measure(call, seconds):
     """Times of single calls, for about so long; ranks make equally many, and start each together."""
+    time.sleep(0.05)  # who wakes is put on a core that is idle; two ranks that spin on one core stay there
     call()
     dist.barrier()
     began = time.perf_counter()

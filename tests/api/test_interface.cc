@@ -231,11 +231,11 @@ TEST(Worlds, WhatOneThreadStartsWakesAnotherThatSleeps) {
   options.threads = 1;
   tutti_comm *comm = nullptr;
   ASSERT_EQ(tutti_init(nullptr, &options, &comm), TUTTI_SUCCESS) << last_error().text;
-  for (int turn = 0; turn < 200; ++turn) {
+  for (int turn = 0; turn < 140; ++turn) {
     std::thread other([comm] {
       EXPECT_EQ(tutti_recv(nullptr, 0, TUTTI_BYTE, 0, 0, comm, nullptr), TUTTI_SUCCESS) << last_error().text;
     });
-    std::this_thread::sleep_for(std::chrono::milliseconds(3));  // time to fall asleep; sooner is as good
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // time to fall asleep; sooner is as good
     tutti_request *send = nullptr;
     EXPECT_EQ(tutti_isend(nullptr, 0, TUTTI_BYTE, 0, 0, comm, &send), TUTTI_SUCCESS) << last_error().text;
     other.join();

@@ -255,6 +255,7 @@ class Communicator {
   void send_agreement();
   void take_agreement(const mesh::Record &record);
   void take_not_made(const mesh::Record &record);
+  void take_record(std::string text);
 
   mesh::Mesh &mesh_;
   const mesh::Group group_;

@@ -67,7 +67,7 @@ Engine::Engine(std::unique_ptr<mesh::Mesh> mesh, control::Control *control, Wait
       policy_(policy),
       wake_fd_(wake_fd),
       recorder_(communicators_),
-      gathering_(mesh_->rank(), recorder_, control),
+      gathering_(mesh_->rank(), recorder_),
       live_(*mesh_) {}
 
 Engine::~Engine() { ::close(wake_fd_); }
@@ -306,9 +306,7 @@ void Engine::look_around(std::int64_t now) {
       control_->drain_event();
       const std::vector<control::Death> deaths = control_->deaths();
       for (std::size_t i = deaths_.size(); i < deaths.size(); ++i) bury(deaths[i]);
-      for (const control::Letter &letter : control_->take_letters())
-        if (Gathering::is_record(letter.body)) gathering_.hear(letter.from, letter.body);
-        else mesh_->hear(letter.from, letter.body, now_ns());
+      for (const control::Letter &letter : control_->take_letters()) mesh_->hear(letter.from, letter.body, now_ns());
     }
     if (mesh_->troubled()) recover_links(now);
   }

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <climits>
 #include <cstring>
-#include <utility>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "comm/communicator.h"
 
@@ -15,10 +15,13 @@ namespace {
 // Who is in the library answers within milliseconds.
 constexpr std::int64_t kPatienceNs = kNanosecondsPerSecond;
 
-// Unlike any kind of the mesh's letters (mesh/reconnect.h).
-constexpr std::byte kRecord{0x40};
-constexpr std::size_t kHeadBytes = 1 + 2 * sizeof(std::uint32_t);
-constexpr std::size_t kLineBytes = control::kLetterBytes - kHeadBytes;
+// A message: the rank of the world, and its line.
+std::string message_of(std::int32_t rank, const std::string &line) {
+  std::string message(sizeof(rank), '\0');
+  std::memcpy(message.data(), &rank, sizeof(rank));
+  return message + line;
+}
+constexpr std::size_t kLineBytes = mesh::Mesh::kControlBytes - sizeof(std::int32_t);
 
 }  // namespace
 
@@ -44,46 +47,37 @@ void Gathering::begin(const Communicator &communicator, const std::string &what,
   lines_[rank_] = own;
   missing_ = lines_.size() - 1;
   until_ns_ = now + kPatienceNs;
-  if (control_ == nullptr) until_ns_ = now;
+  for_ = -1;
   for (const std::int32_t member : communicator.dead()) bury(communicator.world_rank(member), "its process is gone");
 }
 
-void Gathering::report(const Communicator &communicator, int on, std::int64_t now) {
+std::vector<std::string> Gathering::report(const Communicator &communicator, int on, std::int64_t now) {
   const bool first = line_.empty() || key_ != key_of(communicator);
   const std::string &own = own_line(communicator, now);
   if (under_way()) {
-    if (on > rank_) return;  // it learns of this one's, and leaves it to it
-    until_ns_ = 0;
+    if (on > (for_ < 0 ? rank_ : for_)) return {};  // it learns of this one's, too, and leaves it to that one
+    for_ = on;
+    std::vector<std::string> messages;
+    for (const auto &[rank, line] : lines_)
+      if (!line.empty()) messages.push_back(message_of(rank, line));
+    return messages;
   }
-  if (on >= told_) return;
+  if (on >= told_) return {};
   told_ = on;
-  answer(own, on);
   // Who comes now, when the others have given up waiting, is missing in what they tell.
   if (first && recorder_.begun_just_now()) TUTTI_LOG(error, "rank {} comes when a call has timed out: {}", rank_, own);
+  return {message_of(rank_, own)};
 }
 
-void Gathering::answer(const std::string &line, int rank) {
-  if (control_ == nullptr) return;
-  std::byte letter[control::kLetterBytes];
-  letter[0] = kRecord;
-  std::memcpy(letter + 1, &key_.id, sizeof(key_.id));
-  std::memcpy(letter + 1 + sizeof(key_.id), &key_.generation, sizeof(key_.generation));
-  std::memcpy(letter + kHeadBytes, line.data(), line.size());
-  control_->post(rank, {letter, kHeadBytes + line.size()});
-}
-
-bool Gathering::is_record(std::span<const std::byte> letter) {
-  return letter.size() > kHeadBytes && letter.front() == kRecord;
-}
-
-void Gathering::hear(int from, std::span<const std::byte> letter) {
-  Key key;
-  std::memcpy(&key.id, letter.data() + 1, sizeof(key.id));
-  std::memcpy(&key.generation, letter.data() + 1 + sizeof(key.id), sizeof(key.generation));
-  const auto line = lines_.find(from);
-  if (!under_way() || key != key_ || line == lines_.end() || !line->second.empty()) return;
-  line->second.assign(reinterpret_cast<const char *>(letter.data()) + kHeadBytes, letter.size() - kHeadBytes);
+int Gathering::hear(const Communicator &communicator, const std::string &message) {
+  std::int32_t rank = -1;
+  if (!under_way() || key_of(communicator) != key_ || message.size() <= sizeof(rank)) return -1;
+  std::memcpy(&rank, message.data(), sizeof(rank));
+  const auto place = lines_.find(rank);
+  if (place == lines_.end() || !place->second.empty()) return -1;
+  place->second = message.substr(sizeof(rank));
   --missing_;
+  return for_;
 }
 
 void Gathering::bury(int rank, const std::string &reason) {
@@ -96,6 +90,7 @@ void Gathering::bury(int rank, const std::string &reason) {
 void Gathering::end_if_due(std::int64_t now) {
   if (!under_way() || (!complete() && now < until_ns_)) return;
   until_ns_ = 0;
+  if (for_ >= 0) return;
   std::string text;
   const std::size_t width = std::to_string(lines_.rbegin()->first).size();
   for (const auto &[rank, line] : lines_)

@@ -2,33 +2,30 @@
 //
 // Flight records of all ranks of a communicator, side by side, after an operation timed out there. The rank whose
 // operation it was gathers them for a second at most, and tells them as one text; the others, which learn of the
-// time-out, send theirs over control. Of several that time out at once the lowest gathers.
+// time-out, send theirs. Of several that time out at once the lowest tells; the others pass on to it what came to them,
+// for whoever has answered one of them may be gone by the time it would hear of the next. Knows no mesh: communicators
+// carry it all.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
-#include <span>
 #include <string>
+#include <vector>
 
 #include "comm/recorder.h"
-#include "control/control.h"
 
 namespace tutti::comm {
 
 class Gathering {
  public:
-  // control may be null: then this rank tells its own record only.
-  Gathering(int rank, const Recorder &recorder, control::Control *control)
-      : rank_(rank), recorder_(recorder), control_(control) {}
+  Gathering(int rank, const Recorder &recorder) : rank_(rank), recorder_(recorder) {}
 
-  // An operation of that communicator timed out, and has not been ended yet: here, or on rank `on` of the world, which
-  // says so.
+  // An operation of that communicator timed out here, and has not been ended yet.
   void begin(const Communicator &communicator, const std::string &what, std::int64_t now);
-  void report(const Communicator &communicator, int on, std::int64_t now);
-  // Whether that letter is a record, for hear().
-  static bool is_record(std::span<const std::byte> letter);
-  void hear(int from, std::span<const std::byte> letter);
+  // The same on another rank, `on` of the world: what to send to it.
+  std::vector<std::string> report(const Communicator &communicator, int on, std::int64_t now);
+  // What another rank sent, and the rank to which to pass it on, or -1.
+  int hear(const Communicator &communicator, const std::string &message);
   void bury(int rank, const std::string &reason);
 
   bool under_way() const { return until_ns_ != 0; }
@@ -37,18 +34,16 @@ class Gathering {
   void end_if_due(std::int64_t now);
 
  private:
-  // Which communicator: records of an earlier time-out may still be on their way.
+  // Which communicator: several may time out.
   struct Key {
     std::uint32_t id, generation;
     bool operator==(const Key &) const = default;
   };
   static Key key_of(const Communicator &communicator);
   const std::string &own_line(const Communicator &communicator, std::int64_t now);
-  void answer(const std::string &line, int rank);
 
   const int rank_;
   const Recorder &recorder_;
-  control::Control *const control_;
 
   // Of this rank when it last learned of a time-out, and whom it told.
   Key key_ = {};
@@ -56,6 +51,7 @@ class Gathering {
   int told_ = 0;
 
   std::int64_t until_ns_ = 0;  // 0: nothing is gathered
+  int for_ = -1;               // another rank, which tells; -1: this one does
   std::string what_;
   std::map<int, std::string> lines_;  // by rank of the world; empty: it has not answered
   std::size_t missing_ = 0;

@@ -25,6 +25,7 @@ def main():
         parser.add_argument("--" + option, required=True)
     arguments = parser.parse_args()
     out = os.path.abspath(arguments.out)
+    shutil.rmtree(out, ignore_errors=True)  # of other versions
     with tempfile.TemporaryDirectory() as stage:
         inside = os.path.join(stage, "tutti")
         shutil.copytree(arguments.package, inside, ignore=shutil.ignore_patterns("__pycache__"))

@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "store_meeting.h"
 #include "tensors.h"
 
 namespace tutti_torch {
@@ -31,52 +32,6 @@ Groups &groups() {
   static auto *groups = new Groups;
   return *groups;
 }
-
-// An allgather through the store: each rank writes under a key of its own, and reads those of the others.
-class StoreMeeting {
- public:
-  StoreMeeting(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size, std::chrono::milliseconds timeout)
-      : store_(store), rank_(rank), size_(size), until_(std::chrono::steady_clock::now() + timeout) {
-    // A store may serve one group after another under one prefix: each rank counts.
-    prefix_ = c10::str("tutti/", size, "/");
-    prefix_ += c10::str(store_->add(c10::str(prefix_, "meetings/", rank), 1), "/");
-  }
-
-  void operator()(const void *in, void *out, std::size_t bytes) {
-    const auto *begin = static_cast<const std::uint8_t *>(in);
-    store_->set(key(rank_), {begin, begin + bytes});
-    for (int rank = 0; rank < size_; ++rank) {
-      await(rank);
-      const std::vector<std::uint8_t> got = store_->get(key(rank));
-      TORCH_CHECK(got.size() == bytes, "rank ", rank, " gave ", got.size(), " bytes through the store instead of ",
-                  bytes, ": it runs another version, or the store has keys of an earlier job");
-      std::memcpy(static_cast<std::uint8_t *>(out) + static_cast<std::size_t>(rank) * bytes, got.data(), bytes);
-    }
-    ++step_;
-  }
-
- private:
-  std::string key(int rank) const { return c10::str(prefix_, step_, "/", rank); }
-  void await(int rank) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until_ - std::chrono::steady_clock::now());
-    try {
-      store_->wait({key(rank)}, std::max(left, std::chrono::milliseconds{1}));
-    } catch (const std::exception &) {
-      std::string missing;
-      for (int other = rank; other < size_; ++other)
-        if (other == rank || !store_->check({key(other)})) missing += c10::str(missing.empty() ? "" : ", ", other);
-      throw Error(TUTTI_ERROR_TIMEOUT,
-                  c10::str("the process group was not made: nothing came through the store from rank ", missing, " of ",
-                           size_, " within the timeout"));
-    }
-  }
-
-  const c10::intrusive_ptr<c10d::Store> store_;
-  const int rank_, size_;
-  const std::chrono::steady_clock::time_point until_;
-  std::string prefix_;
-  int step_ = 0;
-};
 
 std::size_t count_of(const at::Tensor &tensor) { return static_cast<std::size_t>(tensor.numel()); }
 
@@ -140,8 +95,7 @@ struct ProcessGroupTutti::Job {
   void writes(const at::Tensor &tensor, bool with_content = false) {
     at::Tensor flat = tensor;
     if (!tensor.is_contiguous()) {
-      flat =
-          with_content ? tensor.contiguous() : at::empty(tensor.sizes(), tensor.options().memory_format(c10::nullopt));
+      flat = with_content ? tensor.contiguous() : at::empty(tensor.sizes(), tensor.options());
       parts.afterwards = [flat, tensor] { spread(flat.view(-1), {tensor}); };
     }
     parts.buffers.push_back(flat);
@@ -169,7 +123,7 @@ ProcessGroupTutti::ProcessGroupTutti(std::shared_ptr<World> world, tutti_comm *c
     : Base(rank, size),
       timeout_(timeout),
       world_(std::move(world)),
-      progress_(std::make_unique<Progress>(world_, comm)),
+      progress_(std::make_shared<Progress>(world_, comm)),
       process_(::getpid()) {
 #if TORCH_VERSION_MAJOR < 2
   init();
@@ -199,9 +153,10 @@ ProcessGroupTutti::~ProcessGroupTutti() {
     shutdown("the process group has been destroyed");
     return;
   }
-  // In a forked child: the thread and the connections are the parent's.
-  static_cast<void>(progress_.release());
-  static_cast<void>(new std::shared_ptr<World>(std::move(world_)));
+  // In a forked child: the thread and the connections are the parent's, and what is here of them is left alone.
+  static_cast<void>(
+      new std::shared_ptr<Progress>(std::move(progress_)));          // NOLINT: of a child without memory nothing is
+  static_cast<void>(new std::shared_ptr<World>(std::move(world_)));  // NOLINT  left to save
 }
 
 void ProcessGroupTutti::shutdown(const std::string &why) { progress_->stop(why); }
@@ -226,7 +181,7 @@ ProcessGroupTutti::WorkPtr ProcessGroupTutti::start(Job job) {
   job.call.in_counts = job.in_counts.empty() ? nullptr : job.in_counts.data();
   job.call.out_counts = job.out_counts.empty() ? nullptr : job.out_counts.data();
   const OpType type = job.parts.type;
-  auto work = c10::make_intrusive<Work>(getRank(), std::move(job.parts));
+  auto work = c10::make_intrusive<Work>(getRank(), std::move(job.parts), progress_);
   // Both kinds of counting keep one object.
   std::shared_ptr<Operation> operation(work.get(), [work](Operation *) {});
   const auto begin = [&](tutti_comm *comm, tutti_request **request) -> tutti_result {

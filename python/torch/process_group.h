@@ -88,7 +88,7 @@ class ProcessGroupTutti final : public Base {
 
   const std::chrono::milliseconds timeout_;
   std::shared_ptr<World> world_;
-  std::unique_ptr<Progress> progress_;
+  std::shared_ptr<Progress> progress_;
   std::atomic<std::uint64_t> collectives_{0};
   const int process_;  // a forked child has copies that it must not touch
 };

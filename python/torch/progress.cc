@@ -3,7 +3,7 @@
 
 #include <sched.h>
 
-#include <chrono>
+#include <algorithm>
 #include <utility>
 
 namespace tutti_torch {
@@ -12,8 +12,10 @@ namespace {
 // How long the caller of a brief operation looks for its end. What two ranks in step need for the largest brief one,
 // and about as long as it takes to wake a thread and be woken by it.
 constexpr std::chrono::microseconds kBrief{100};
+// How long who waits polls: longer than a thread needs to take over, so that the change costs little beside it.
+constexpr std::chrono::milliseconds kHelp{5};
 // Polls without giving the core away; a peer may need it.
-constexpr int kPolls = 200;
+constexpr int kPolls = 30;
 
 tutti_status of_result(tutti_result result) {
   tutti_status status = {};
@@ -48,40 +50,69 @@ Progress::Progress(std::shared_ptr<World> world, tutti_comm *comm) : world_(std:
 Progress::~Progress() { stop("the process group has been destroyed"); }
 
 void Progress::submit(std::shared_ptr<Operation> operation, const Start &start, bool brief) {
-  tutti_request *request = nullptr;
   std::unique_lock order(starts_);
-  bool stopped = false, alone = false;
+  bool alone = false;
   {
     const std::scoped_lock lock(mutex_);
-    stopped = stopped_;
-    alone = idle_;
+    alone = under_way_ == 0;
   }
-  if (stopped) {
+  if (stopped_) {
     order.unlock();
     return end(*operation, of_result(TUTTI_ERROR_STATE), why_stopped_);
   }
-  if (const tutti_result result = start(comm_, &request); result != TUTTI_SUCCESS) {
+  Active one{std::move(operation), nullptr};
+  if (const tutti_result result = start(comm_, &one.request); result != TUTTI_SUCCESS) {
     order.unlock();
-    return end(*operation, of_result(result), text_of(result));
+    return end(*one.operation, of_result(result), text_of(result));
   }
-  if (brief && alone) {
-    const auto until = std::chrono::steady_clock::now() + kBrief;
-    for (int polls = 0;; ++polls) {
-      std::int32_t done = 0;
-      tutti_status status = {};
-      const tutti_result result = tutti_test(&request, &done, &status);
-      if (done != 0) {
-        order.unlock();
-        status.result = result;
-        return end(*operation, status, result == TUTTI_SUCCESS ? "" : text_of(result));
-      }
-      if (polls >= kPolls) sched_yield();
-      if (polls % 8 == 7 && std::chrono::steady_clock::now() >= until) break;
-    }
-  }
+  if (brief && alone && poll_for(one, kBrief)) return;
   const std::scoped_lock lock(mutex_);
-  idle_ = false;
-  incoming_.push_back({std::move(operation), request});
+  ++under_way_;
+  hand_over(std::move(one));
+}
+
+bool Progress::poll_for(Active &one, std::chrono::microseconds limit) {
+  const auto until = std::chrono::steady_clock::now() + limit;
+  for (int polls = 0;; ++polls) {
+    std::int32_t done = 0;
+    tutti_status status = {};
+    const tutti_result result = tutti_test(&one.request, &done, &status);
+    if (done != 0) {
+      status.result = result;
+      end(*one.operation, status, result == TUTTI_SUCCESS ? "" : text_of(result));
+      return true;
+    }
+    if (polls >= kPolls) sched_yield();
+    if (polls % 8 == 7 && (stopped_ || std::chrono::steady_clock::now() >= until)) return false;
+  }
+}
+
+void Progress::help(const Operation &operation) {
+  std::unique_lock lock(mutex_);
+  const auto found = std::find_if(incoming_.begin(), incoming_.end(),
+                                  [&](const Active &one) { return one.operation.get() == &operation; });
+  if (found == incoming_.end() || stopped_) return;
+  Active one = std::move(*found);
+  incoming_.erase(found);
+  ++helpers_;
+  lock.unlock();
+  const bool ended = poll_for(one, kHelp);
+  lock.lock();
+  --helpers_;
+  if (ended) over(1);
+  else hand_over(std::move(one));
+  if (stopped_) come_.notify_one();
+}
+
+// With the mutex held.
+void Progress::over(std::size_t count) {
+  under_way_ -= count;
+  idled_.notify_all();
+}
+
+// With the mutex held. To the thread, even when it is about to stop: it ends what is left.
+void Progress::hand_over(Active one) {
+  incoming_.push_back(std::move(one));
   if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   if (std::exchange(waiting_, false)) ring();
   else come_.notify_one();
@@ -95,21 +126,26 @@ void Progress::ring() {
 
 void Progress::run() {
   std::vector<Active> active;
+  std::unique_lock lock(mutex_);
   for (;;) {
-    {
-      std::unique_lock lock(mutex_);
-      idle_ = active.empty() && incoming_.empty();
-      if (idle_) idled_.notify_all();
-      if (idle_) come_.wait(lock, [this] { return stopped_ || !incoming_.empty(); });
-      for (Active &one : incoming_) active.push_back(std::move(one));
-      incoming_.clear();
-      if (stopped_) break;
-      waiting_ = true;
+    if (active.empty()) come_.wait(lock, [this] { return (stopped_ && helpers_ == 0) || !incoming_.empty(); });
+    for (Active &one : incoming_) active.push_back(std::move(one));
+    incoming_.clear();
+    if (stopped_) {
+      come_.wait(lock, [this] { return helpers_ == 0; });
+      break;
     }
+    waiting_ = true;
+    const std::size_t before = active.size();
+    lock.unlock();
     wait_for_some(active);
-    const std::scoped_lock lock(mutex_);
+    lock.lock();
     waiting_ = false;
+    over(before - active.size());
   }
+  for (Active &one : incoming_) active.push_back(std::move(one));
+  incoming_.clear();
+  lock.unlock();
   for (Active &one : active) {
     end(*one.operation, of_result(TUTTI_ERROR_STATE), why_stopped_);
     world_->keep(std::move(one.operation));
@@ -149,8 +185,8 @@ void Progress::stop(const std::string &why) {
   {
     const std::scoped_lock lock(mutex_);
     if (stopped_) return;
-    stopped_ = true;
     why_stopped_ = why;
+    stopped_ = true;
     if (std::exchange(waiting_, false)) ring();
     else come_.notify_one();
   }
@@ -159,7 +195,7 @@ void Progress::stop(const std::string &why) {
 
 void Progress::drain(std::chrono::milliseconds limit) {
   std::unique_lock lock(mutex_);
-  idled_.wait_for(lock, limit, [this] { return idle_; });
+  idled_.wait_for(lock, limit, [this] { return under_way_ == 0; });
 }
 
 tutti_comm *Progress::shrink() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tensors.h"
 
-#include <numeric>
+#include <torch/version.h>
 
 namespace tutti_torch {
 namespace {
@@ -55,13 +55,14 @@ tutti_op built_in(c10d::ReduceOp::RedOpType op) {
 tutti_op premul_sum(const char *call, const c10d::ReduceOp &op, const at::Tensor &tensor) {
   const auto *factor = dynamic_cast<const c10d::NCCLPreMulSumSupplement *>(op.supplement_.get());
   TORCH_CHECK(factor != nullptr, call, ": the pre-multiplied sum has no factor");
-  at::Tensor value;
-  if (factor->tensor_factors.empty()) {
-    value = at::full({1}, factor->double_factor, tensor.options());
-  } else {
-    TORCH_CHECK(factor->tensor_factors[0].numel() == 1, call, ": the factor of a pre-multiplied sum is one number");
-    value = factor->tensor_factors[0].to(tensor.scalar_type()).contiguous();
-  }
+#if TORCH_VERSION_MAJOR >= 2
+  at::Tensor value = factor->tensor_factor;
+#else
+  at::Tensor value = factor->tensor_factors.empty() ? at::Tensor() : factor->tensor_factors[0];
+#endif
+  if (!value.defined()) value = at::full({1}, factor->double_factor, tensor.options());
+  TORCH_CHECK(value.numel() == 1, call, ": the factor of a pre-multiplied sum is one number");
+  value = value.to(tensor.scalar_type()).contiguous();
   tutti_op made = TUTTI_OP_NULL;
   check(call, tutti_op_create_premul_sum(value.data_ptr(), type_of(tensor), &made));
   return made;
@@ -116,7 +117,7 @@ void free_op(tutti_op op) {
 at::Tensor room_for(const std::vector<at::Tensor> &tensors) {
   std::int64_t count = 0;
   for (const at::Tensor &tensor : tensors) count += tensor.numel();
-  return at::empty({count}, tensors.front().options().memory_format(c10::nullopt));
+  return at::empty({count}, tensors.front().options());
 }
 
 at::Tensor joined(const std::vector<at::Tensor> &tensors) {

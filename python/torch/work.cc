@@ -59,15 +59,12 @@ void look_for_signals() {
   if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
 }
 
-c10::optional<std::vector<at::Tensor>> profiled(const std::vector<at::Tensor> &inputs) {
-  if (inputs.empty()) return c10::nullopt;
-  return inputs;
-}
-
 }  // namespace
 
-Work::Work(int rank, Parts parts)
-    : c10d::Work(rank, parts.type, parts.title, profiled(parts.inputs)), parts_(std::move(parts)) {}
+Work::Work(int rank, Parts parts, std::weak_ptr<Progress> progress)
+    : c10d::Work(rank, parts.type, parts.title, parts.inputs),
+      parts_(std::move(parts)),
+      progress_(std::move(progress)) {}
 
 std::string Work::describe() const {
   const std::vector<at::Tensor> &some = parts_.inputs.empty() ? parts_.outputs : parts_.inputs;
@@ -82,6 +79,11 @@ bool Work::wait(std::chrono::milliseconds timeout) {
   if (of_call) timeout = parts_.timeout;
   const Clock::time_point until = (of_call ? began_ : Clock::now()) + timeout;
   std::unique_lock lock(mutex_);
+  if (!completed_ && timeout == kNoTimeout) {
+    lock.unlock();
+    if (const std::shared_ptr<Progress> progress = progress_.lock()) progress->help(*this);
+    lock.lock();
+  }
   while (!completed_) {
     auto nap = kLook;
     if (timeout > kNoTimeout) {
@@ -144,7 +146,7 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
   std::unique_lock lock(mutex_);
   if (future_) return future_;
   future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
-  const auto future = future_;
+  auto future = future_;
   const bool done = completed_;
   lock.unlock();
   if (done) complete(*future);

@@ -29,7 +29,7 @@ class Work final : public c10d::Work, public Operation {
     std::uint64_t bytes = 0;
     std::chrono::milliseconds timeout{0};  // of this call alone; 0: none
   };
-  Work(int rank, Parts parts);
+  Work(int rank, Parts parts, std::weak_ptr<Progress> progress);
 
   // Throws what the operation ended with, or when the time is over, or (in Python's main thread) Ctrl-C.
   bool wait(std::chrono::milliseconds timeout) override;
@@ -45,6 +45,7 @@ class Work final : public c10d::Work, public Operation {
   void complete(c10::ivalue::Future &future) const;
 
   Parts parts_;
+  const std::weak_ptr<Progress> progress_;
   int source_ = -1;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();

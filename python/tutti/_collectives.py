@@ -50,7 +50,7 @@ class Collectives(Generic[R]):
         """data, out: Buffers, IN_PLACE, or None where this rank has no use for one."""
         call = _library.Call()
         call.size, call.collective, call.root, call.count = ctypes.sizeof(call), collective, root, count
-        call.input = _library.IN_PLACE if data is IN_PLACE else data.address if data is not None else None
+        call.in_ = _library.IN_PLACE if data is IN_PLACE else data.address if data is not None else None
         call.out = out.address if out is not None else None
         typed = [each for each in (data, out) if isinstance(each, Buffer)]
         if len(typed) == 2 and typed[0].type != typed[1].type:

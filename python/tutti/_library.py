@@ -16,7 +16,7 @@ IN_PLACE = c_void_p(-1).value
 
 class Options(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("threads", c_int32), ("timeout_ms", c_int32), ("device", c_char_p),
-                ("operation_timeout_ms", c_int32)]
+                ("operation_timeout_ms", c_int32), ("while_waiting", c_void_p), ("waiting_user", c_void_p)]
 
 
 ALLGATHER = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_size_t)
@@ -35,7 +35,7 @@ class Error(ctypes.Structure):
 
 class Call(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("collective", c_int32), ("type", c_int32), ("op", c_int32), ("root", c_int32),
-                ("input", c_void_p), ("out", c_void_p), ("count", c_size_t), ("algorithm", c_char_p),
+                ("in_", c_void_p), ("out", c_void_p), ("count", c_size_t), ("algorithm", c_char_p),
                 ("in_counts", POINTER(c_size_t)), ("in_displs", POINTER(c_size_t)),
                 ("out_counts", POINTER(c_size_t)), ("out_displs", POINTER(c_size_t))]
 

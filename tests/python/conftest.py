@@ -25,7 +25,9 @@ def run(command, *, fails=False, env=None):
 def launched(count, arguments, launcher, **options):
     """Runs a Python program on so many ranks."""
     if launcher == "torchrun":
-        launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(count)]
+        # Under Python 3.11 the torchrun of PyTorch 1.13 fails without -r and -t.
+        launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "-r", "1", "-t", "1",
+                  "--nproc_per_node", str(count)]
     elif launcher == "mpirun":
         launch = ["mpirun", "--oversubscribe", "-n", str(count), sys.executable]
     else:

@@ -6,6 +6,7 @@ import ctypes
 import gc
 import json
 import os
+import re
 import subprocess
 import sys
 import typing
@@ -233,6 +234,12 @@ def test_every_public_function_has_hints_and_a_word_on_itself():
 def test_structs_are_as_in_the_header():
     with open(os.environ["TEST_TUTTI_HEADER"]) as file:
         header = file.read()
+    for struct, name in [(_library.Options, "options"), (_library.Bootstrap, "bootstrap"), (_library.Error, "error"),
+                         (_library.Call, "call"), (_library.Status, "status")]:
+        body = re.search(rf"typedef struct {{([^}}]*)}} tutti_{name};", header)[1]
+        body = re.sub(r"/\*.*?\*/", "", body, flags=re.DOTALL)
+        declared = re.findall(r"\(\*(\w+)\)\(|(\w+)(?:\[\d+\])?\s*[,;]", re.sub(r"\)\([^)]*\);", ")(;", body))
+        assert [field[0].rstrip("_") for field in struct._fields_] == [a or b for a, b in declared], name
     for name in _library.FUNCTIONS:
         assert f" {name}(" in header or f" *{name}(" in header, name
     assert {f"TUTTI_{op.name} = {op.value}" in header for op in Op} == {True}

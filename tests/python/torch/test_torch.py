@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The process group, several ranks; what each of them does and checks is in ranks.py and training.py."""
+import json
 import os
+import sys
 import time
 
 import pytest
+from conftest import run
 
 
 @pytest.mark.parametrize("count", [2, 4])
@@ -15,8 +18,8 @@ def test_futures_callbacks_profiles_any_source_threads(ranks):
     ranks(3, "works")
 
 
-def test_groups_of_some_ranks(ranks):
-    ranks(3, "groups")
+def test_groups_of_some_ranks(ranks, tmp_path):
+    ranks(3, "groups", str(tmp_path / "store"))
 
 
 @pytest.mark.parametrize("function", ["refuses", "mismatch", "times_out"])
@@ -63,3 +66,15 @@ def test_survivors_of_a_death_train_on(ranks):
 def test_the_example_runs_under_every_launcher(launcher, start):
     example = os.path.join(os.environ["TEST_TUTTI_SOURCE"], "examples", "ddp.py")
     assert "loss" in start(2, [example, "--steps", "20"], launcher)
+
+
+def test_the_benchmark_writes_its_reports(tmp_path):
+    source, build = os.environ["TEST_TUTTI_SOURCE"], os.path.dirname(os.path.dirname(os.environ["TEST_TUTTI_RUN"]))
+    said = run([sys.executable, os.path.join(source, "bench", "torch", "run.py"), "--quick", "--build", build, "--out",
+                str(tmp_path)])
+    assert "torch adds" in said
+    results = json.loads((tmp_path / "torch.json").read_text())
+    assert [row["bytes"] for row in results["allreduce"]] == [8, 64, 512, 4096, 65536]
+    assert all(row[name] > 0 for row in results["allreduce"] for name in ("tutti", "gloo", "c"))
+    page = (tmp_path / "torch.html").read_text()
+    assert "<svg" in page and "http" not in page

@@ -54,9 +54,10 @@ function(tutti_room name)
   endif()
 endfunction()
 
-# tutti_test(NAME SOURCES ... LINK ... LABELS ... [TIMEOUT s]): one GoogleTest program, one ctest entry.
+# tutti_test(NAME SOURCES ... LINK ... LABELS ... [TIMEOUT s] [WAITS]): one GoogleTest program, one ctest entry. WAITS: it
+# waits for most of its time, so that another may run beside it.
 function(tutti_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINK;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "WAITS" "TIMEOUT" "SOURCES;LINK;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 60)
   endif()
@@ -65,7 +66,7 @@ function(tutti_test name)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
   # Ranks that wait for each other want the machine for themselves (scripts/test).
-  if("${ARG_LABELS}" MATCHES "soft|mp")
+  if("${ARG_LABELS}" MATCHES "soft|mp" AND NOT ARG_WAITS)
     set_tests_properties(${name} PROPERTIES PROCESSORS 2)
   endif()
 endfunction()

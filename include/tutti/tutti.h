@@ -108,7 +108,6 @@ enum {
 };
 
 typedef struct tutti_comm tutti_comm;
-
 /* An operation that has been started and not waited for, or a persistent one. */
 typedef struct tutti_request tutti_request;
 
@@ -120,6 +119,7 @@ typedef struct {
   int32_t threads;                   /* non-zero: calls on one world may come from several threads (adds a lock) */
   int32_t timeout_ms;                /* start-up deadline; 0: TUTTI_INIT_TIMEOUT */
   const char *device;                /* as TUTTI_DEVICE, which it overrides; null: TUTTI_DEVICE, or automatic */
+  int32_t operation_timeout_ms;      /* as TUTTI_TIMEOUT, which it overrides, rounded up to seconds; 0: TUTTI_TIMEOUT */
   void (*while_waiting)(void *user); /* called by who waits in a call, microseconds to a millisecond apart: to move */
   void *waiting_user;                /* what is not Tutti's. It does not block, throw or call the library */
 } tutti_options;

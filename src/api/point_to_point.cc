@@ -115,7 +115,6 @@ Result<> run(const Comm &comm, const Send *send, const Receive *receive, tutti_s
   OfMessages condition(*comm.communicator, send == nullptr ? nullptr : &sending,
                        receive == nullptr ? nullptr : &receiving);
   engine.wait(condition, lock);
-  engine.mesh().settle();
   engine.settle(lock);
   if (status != nullptr) *status = receive == nullptr ? kEmptyStatus : status_of(receiving.status);
   if (receiving.status.error) return tl::unexpected<Error>(std::move(*receiving.status.error));

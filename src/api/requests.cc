@@ -114,6 +114,7 @@ Result<> try_now(World &world, const Enough &enough, const Conclusion &conclusio
   comm::Engine &engine = world.engine();
   engine.look();
   engine.progress();
+  engine.mesh().settle();
   if (!enough() || engine.mesh().owes()) return {};
   return conclusion();
 }

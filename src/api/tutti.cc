@@ -55,6 +55,11 @@ Result<tutti_comm *> init(const tutti_bootstrap *given_bootstrap, const tutti_op
     return fail(Code::argument, "tutti_options.timeout_ms is {}: it has to be 0 (default) or positive",
                 options.timeout_ms);
   if (options.timeout_ms > 0) world_options.config.init_timeout_s = (options.timeout_ms + 999) / 1000;
+  if (options.operation_timeout_ms < 0)
+    return fail(Code::argument, "tutti_options.operation_timeout_ms is {}: it has to be 0 (default) or positive",
+                options.operation_timeout_ms);
+  if (options.operation_timeout_ms > 0)
+    world_options.config.timeout_s = (std::int64_t{options.operation_timeout_ms} + 999) / 1000;
   if (options.device != nullptr) world_options.config.device = options.device;
 
   std::unique_ptr<bootstrap::Bootstrap> bootstrap;

@@ -64,7 +64,7 @@ struct Repeat {
 // Where a failure notice has the code of an error: the two messages of comm/questions.cc, and those of
 // comm/communicator_survival.cc.
 inline constexpr std::uint32_t kQuestion = 0xffff'ffff, kAnswer = 0xffff'fffe;
-inline constexpr std::uint32_t kAgreement = 0xffff'fffd, kNotMade = 0xffff'fffc;
+inline constexpr std::uint32_t kAgreement = 0xffff'fffd, kNotMade = 0xffff'fffc, kRecord = 0xffff'fffb;
 
 struct Call {
   Shape shape;

@@ -23,6 +23,10 @@ std::vector<std::int32_t> hosts_of(const mesh::Group &group, const std::vector<s
   return hosts;
 }
 
+std::string text_in(const mesh::Record &record) {
+  return {reinterpret_cast<const char *>(record.payload), record.bytes};
+}
+
 }  // namespace
 
 Communicator::Communicator(mesh::Mesh &mesh, const Setting &setting)
@@ -309,9 +313,16 @@ void Communicator::take_notice(const mesh::Record &record) {
   else if (record.stream.call == kAnswer) take_answer(record);
   else if (record.stream.call == kAgreement) take_agreement(record);
   else if (record.stream.call == kNotMade) take_not_made(record);
-  else
-    fail({static_cast<Code>(record.stream.call),
-          std::string(reinterpret_cast<const char *>(record.payload), record.bytes), record.peer});
+  else if (record.stream.call == kRecord) take_record(text_in(record));
+  else fail({static_cast<Code>(record.stream.call), text_in(record), record.peer});
+}
+
+void Communicator::take_record(std::string text) {
+  if (gathering == nullptr) return;
+  const int teller = gathering->hear(*this, text);
+  if (teller < 0) return;
+  notices_.push_back({teller, notice_stream(kRecord), std::move(text)});
+  flush_notices();
 }
 
 void Communicator::catch_up(const mesh::Record &record) {
@@ -387,9 +398,14 @@ void Communicator::flush_notices() {
 }
 
 void Communicator::fail(Error error) {
-  // Before the operations under way are ended; also where another failure came first. Once: several ranks may say so.
-  if (error.code == Code::timeout && recorder != nullptr && !std::exchange(timeout_told_, true))
-    recorder->tell(now_ns());
+  // Before the operations under way are ended; also where another failure came first.
+  if (error.code == Code::timeout && gathering != nullptr) {
+    if (error.peer < 0) gathering->begin(*this, error.text, now_ns());
+    else
+      for (std::string &record : gathering->report(*this, error.peer, now_ns()))
+        notices_.push_back({error.peer, notice_stream(kRecord), std::move(record)});
+    flush_notices();
+  }
   if (failure_) return;
   failure_ = std::move(error);
   mesh_.void_stream(identity_.id);

@@ -26,10 +26,10 @@
 #include "comm/agreement.h"
 #include "comm/call.h"
 #include "comm/conversion.h"
+#include "comm/gathering.h"
 #include "comm/inbox.h"
 #include "comm/lane.h"
 #include "comm/operation.h"
-#include "comm/recorder.h"
 #include "exec/execution.h"
 #include "match/matcher.h"
 #include "mesh/group.h"
@@ -94,6 +94,7 @@ class Communicator {
 
   int rank() const { return rank_; }
   int ranks() const { return group_.ranks(); }
+  int world_rank(int rank) const { return group_.world_rank(rank); }
   const mesh::Group &group() const { return group_; }
   std::uint16_t id() const { return identity_.id; }
   std::uint32_t generation() const { return identity_.generation; }
@@ -158,7 +159,7 @@ class Communicator {
   // Whether anything is left for retry() or to wait for.
   bool busy() const { return running() || waits_for_grant(); }
   bool listed = false;                       // by the engine, among those that are busy
-  Recorder *recorder = nullptr;              // the engine's, which tells what this rank was doing when a call timed out
+  Gathering *gathering = nullptr;            // the engine's, of what ranks were doing when a call timed out
   std::vector<NotMade> *not_made = nullptr;  // the engine's, of all communicators
   std::optional<Origin> origin;              // of one that was made by a call
   std::uint32_t makings = 0;                 // how many were made by calls on this one, or not
@@ -254,6 +255,7 @@ class Communicator {
   void send_agreement();
   void take_agreement(const mesh::Record &record);
   void take_not_made(const mesh::Record &record);
+  void take_record(std::string text);
 
   mesh::Mesh &mesh_;
   const mesh::Group group_;
@@ -289,7 +291,6 @@ class Communicator {
   std::unique_ptr<match::Matcher> matcher_;  // from the first message on
   std::uint64_t deliveries_ = 0;
   std::optional<Error> failure_;
-  bool timeout_told_ = false;
   struct Notice {
     int peer;
     mesh::Stream stream;

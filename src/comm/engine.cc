@@ -66,7 +66,8 @@ Engine::Engine(std::unique_ptr<mesh::Mesh> mesh, control::Control *control, Wait
       control_(control),
       policy_(policy),
       wake_fd_(wake_fd),
-      recorder_(mesh_->rank(), communicators_),
+      recorder_(communicators_),
+      gathering_(mesh_->rank(), recorder_),
       live_(*mesh_) {}
 
 Engine::~Engine() { ::close(wake_fd_); }
@@ -75,7 +76,7 @@ void Engine::add(Communicator &communicator) {
   if (communicators_.size() <= communicator.id()) communicators_.resize(communicator.id() + std::size_t{1});
   TUTTI_CHECK(communicators_[communicator.id()] == nullptr);
   communicators_[communicator.id()] = &communicator;
-  communicator.recorder = &recorder_;
+  communicator.gathering = &gathering_;
   communicator.not_made = &not_made_;
   for (const Stray &stray : strays_)
     if (stray.record.stream.communicator == communicator.id()) communicator.catch_up(stray.record);
@@ -150,6 +151,10 @@ void Engine::retry() {
 void Engine::enter(Communicator &communicator) {
   if (aborted()) [[unlikely]]
     look_around(0);
+  // Another thread sleeps for all: what is started here may be what it waits for, or wait for grants, which raise no
+  // event.
+  if (asleep_) [[unlikely]]
+    wake();
   attend(communicator);
 }
 
@@ -233,75 +238,6 @@ void Engine::wait(Condition &condition, Lock &lock) {
         condition, [] { return kBatch; }, lock);
 }
 
-void Engine::settle(Lock &lock) {
-  class Settled final : public Condition {
-   public:
-    explicit Settled(const Engine &engine) : engine_(engine) {}
-    bool over() const override { return !engine_.mesh_->owes() || engine_.failure_; }
-    std::uint64_t arrivals() const override { return 0; }
-    std::string describe(std::int64_t seconds) const override {
-      return fmt::format("what other ranks need of this one has waited {} s: {}", seconds,
-                         engine_.mesh_->owes_acknowledgement() ? "an acknowledgement, for room in a send queue"
-                                                               : "messages, for a connection that is made again");
-    }
-    void time_out(const Error &) override {}
-
-   private:
-    const Engine &engine_;
-  };
-  Settled condition(*this);
-  wait(condition, lock);
-}
-
-namespace {
-
-// Of something else than a message: nobody is told that none comes.
-class NotOfMessages : public Condition {
- public:
-  std::uint64_t arrivals() const override { return ++looks_; }
-  std::string describe(std::int64_t) const override { return {}; }
-  void time_out(const Error &) override {}
-
- private:
-  mutable std::uint64_t looks_ = 0;
-};
-
-}  // namespace
-
-void Engine::flush(std::int64_t timeout_ns, Lock &lock) {
-  class Flushed final : public NotOfMessages {
-   public:
-    Flushed(Engine &engine, std::int64_t until) : engine_(engine), until_(until) {}
-    bool over() const override { return engine_.mesh_->flush() || engine_.aborted() || now_ns() >= until_; }
-
-   private:
-    Engine &engine_;
-    const std::int64_t until_;
-  };
-  Flushed condition(*this, now_ns() + timeout_ns);
-  wait(condition, lock);
-}
-
-void Engine::serve(Lock &lock) {
-  class Stopped final : public NotOfMessages {
-   public:
-    explicit Stopped(const Engine &engine) : engine_(engine) {}
-    bool over() const override { return !engine_.serving_.load(std::memory_order_relaxed); }
-    bool in_a_call() const override { return false; }
-
-   private:
-    const Engine &engine_;
-  };
-  Stopped condition(*this);
-  wait(condition, lock);
-}
-
-void Engine::stop_serving() {
-  serving_.store(false, std::memory_order_relaxed);
-  wake();
-  spread_news();
-}
-
 template <class What, class Most>
 void Engine::wait_for(What &condition, Most most, Lock &lock) {
   std::int64_t idle_since = 0, silent_since = 0;
@@ -347,6 +283,7 @@ void Engine::wait_for(What &condition, Most most, Lock &lock) {
           {Code::timeout, fmt::format("{}, as long as TUTTI_TIMEOUT allows{}",
                                       condition.describe(silent / kNanosecondsPerSecond), mesh_->shortage())});
       silent_since = 0;
+      gather(lock);
     }
     const std::int64_t idle = now - idle_since;
     if (idle > policy_.spin_ns) yielding = true;

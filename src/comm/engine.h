@@ -23,6 +23,7 @@
 #include "base/fair_mutex.h"
 #include "base/result.h"
 #include "comm/communicator.h"
+#include "comm/gathering.h"
 #include "comm/live_view.h"
 #include "comm/recorder.h"
 #include "control/control.h"
@@ -164,6 +165,8 @@ class Engine {
   void spread_news();
   void tell_others();
   void give_up(const Error &error);
+  // Until the other ranks' flight records are here and told, after a time-out.
+  void gather(Lock &lock);
 
   std::unique_ptr<mesh::Mesh> mesh_;
   control::Control *control_;
@@ -173,6 +176,7 @@ class Engine {
   std::vector<Communicator *> busy_;           // those that may have something under way
   bool retry_due_ = false;                     // some of them may wait for what only trying again finds
   Recorder recorder_;                          // of the operations started here
+  Gathering gathering_;
   LiveView live_;
   std::array<mesh::Record, kBatch> records_;  // of the poll under way
   struct Stray {

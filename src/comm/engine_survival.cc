@@ -10,6 +10,7 @@ namespace tutti::comm {
 
 void Engine::bury(const control::Death &death) {
   deaths_.push_back(death);
+  gathering_.bury(death.rank, death.reason);
   mesh_->abandon(death.rank);
   std::erase_if(breakages_, [&](const mesh::Breakage &breakage) { return breakage.peer == death.rank; });
   for (Communicator *communicator : communicators_) {

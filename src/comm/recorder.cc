@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "comm/recorder.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
-#include "base/log.h"
 #include "comm/communicator.h"
 
 namespace tutti::comm {
@@ -67,14 +68,18 @@ std::vector<std::string> Recorder::newest(std::size_t most) const {
   return texts;
 }
 
-void Recorder::tell(std::int64_t now) const {
+std::string Recorder::line(std::int64_t now, std::size_t most_bytes) const {
+  if (count_ == 0) return "no operation yet";
   const std::vector<std::string> texts = newest(kTold);
-  std::string text = texts.empty() ? "none yet" : texts[0];
-  if (waits_for_ == count_ && count_ != 0)
-    text += fmt::format(", {:.1f} s without news", static_cast<double>(now - waits_since_ns_) * 1e-9);
-  else if (count_ != 0) text += ", begun just now";
-  for (std::size_t i = 1; i < texts.size(); ++i) text += "; before it: " + texts[i];
-  TUTTI_LOG(error, "flight record of rank {}, {} operations: {}", rank_, count_, text);
+  std::string text = fmt::format("operation {}, {}", count_, texts[0]);
+  text += begun_just_now() ? std::string(", begun just now")
+                           : fmt::format(", {:.1f} s without news", static_cast<double>(now - waits_since_ns_) * 1e-9);
+  for (std::size_t i = 1; i < texts.size(); ++i) {
+    const std::string before = (i == 1 ? "; before it " : "; ") + texts[i];
+    if (text.size() + before.size() > most_bytes) break;
+    text += before;
+  }
+  return text.substr(0, most_bytes);
 }
 
 }  // namespace tutti::comm

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The flight recorder: the last operations of this rank, in fixed memory. Noting one is a few stores; all else is
-// worked out when somebody asks, from what the communicators have under way then. When an operation times out, every
-// rank of its communicator tells its own line, so that the one that is late, or in another call, is seen.
+// worked out when somebody asks, from what the communicators have under way then. When an operation times out, those of
+// all ranks are told side by side (gathering.h), so that the one that is late, or in another call, is seen.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ class Recorder {
   static constexpr std::size_t kKept = 64;
 
   // The communicators by number, as the engine has them.
-  Recorder(int rank, const std::vector<Communicator *> &communicators) : rank_(rank), communicators_(communicators) {}
+  explicit Recorder(const std::vector<Communicator *> &communicators) : communicators_(communicators) {}
 
   void note(const Communicator &communicator, std::uint32_t call, const Shape &shape);
   void note(const Communicator &communicator, const match::SendOperation &send);
@@ -36,8 +36,10 @@ class Recorder {
     waits_for_ = count_;
     waits_since_ns_ = now;
   }
-  // Says the newest in one line.
-  void tell(std::int64_t now) const;
+  // Nobody has waited for the newest one yet.
+  bool begun_just_now() const { return count_ != 0 && waits_for_ != count_; }
+  // The newest, and as many before it as there is room for in so many bytes.
+  std::string line(std::int64_t now, std::size_t most_bytes) const;
 
  private:
   enum class Kind : std::uint8_t { collective, send, receive };
@@ -53,7 +55,6 @@ class Recorder {
   Noted &next(const Communicator &communicator, Kind kind);
   std::string describe(const Noted &noted) const;
 
-  const int rank_;
   const std::vector<Communicator *> &communicators_;
   std::array<Noted, kKept> noted_;
   std::uint64_t count_ = 0;

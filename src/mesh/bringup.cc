@@ -78,8 +78,9 @@ Result<Bringup> Bringup::create(BringupOptions options) {
   mesh.reconnect_ = o.reconnect;
   mesh.chunk_stride_ = round_up(o.chunk_bytes, kCacheLine) + kCacheLine;
   mesh.limits_ = link::limits_for(limit_inputs(o));
-  // Well below what one peer may have under way, or it would run out before it hears of the first.
-  mesh.refill_batch_ = std::max<std::size_t>(1, mesh.limits_.credits[0] / 4);
+  // Well below what one peer may have under way, or it would run out before it hears of the first; of each class, since
+  // who has taken some messages may compute then, and not look for a while.
+  mesh.refill_batch_ = std::max<std::size_t>(1, std::min(mesh.limits_.credits[0] / 4, mesh.limits_.credits[1] / 2));
   mesh.peers_.resize(static_cast<std::size_t>(o.ranks));
   for (int rank = 0; rank < o.ranks; ++rank) {
     if (rank == o.rank) continue;

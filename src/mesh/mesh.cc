@@ -238,6 +238,12 @@ void Mesh::mark_grant(Peer &peer) {
 }
 
 void Mesh::settle() {
+  for (const std::unique_ptr<Rail> &rail : rails_)
+    if (rail->receives.spent() >= refill_batch_) refill(*rail);
+  if (!grants_due_.empty()) write_due_grants();
+}
+
+void Mesh::write_due_grants() {
   std::size_t kept = 0;
   for (Peer *peer : grants_due_) {
     if (peer->link.grant_due() && !peer->broken) {
@@ -378,7 +384,7 @@ TUTTI_HOT int Mesh::poll_rail(Rail &rail, std::span<Record> records) {
 
 int Mesh::poll(std::span<Record> records) {
   // Before new arrivals: what the last batch made due had the time since to travel with a message instead.
-  if (!grants_due_.empty()) settle();
+  if (!grants_due_.empty()) write_due_grants();
   if (rails_.size() == 1) return poll_rail(*rails_.front(), records);
   // Each time another rail is the first: a busy one may fill the batch.
   if (++first_rail_ >= rails_.size()) first_rail_ = 0;

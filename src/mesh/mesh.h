@@ -123,7 +123,8 @@ class Mesh {
   // Arrivals of all links, in order per link; 0 when there is none. Also moves credits, and what was waiting for them.
   int poll(std::span<Record> records);
   void release(const Record &record);
-  // Writes the grants that are due now. poll() does it for the batch before; call it when an operation ends.
+  // Posts the receive buffers that are free again, if they are a batch, and writes the grants that are due now. poll()
+  // does it for the batch before; call it when an operation ends: the next poll may be long after.
   void settle();
   // Whether a peer waits for an acknowledgement that found no room in the send queue. A rank must not leave while it
   // owes one: the peer's operation would hang until this rank's next call.
@@ -224,6 +225,7 @@ class Mesh {
   void take_failure(Rail &rail, const ibv_wc &completion);
   void refill(Rail &rail);
   void mark_grant(Peer &peer);
+  void write_due_grants();
   void note_crowd(Peer &peer);
   bool still_crowded(std::int32_t rank);
   void learn_grants(Peer &peer);

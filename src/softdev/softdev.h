@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -81,6 +82,8 @@ class Instance {
   virtual const verbs::Api &api() const = 0;
   // Peers prove possession of this key from now on; set before open_device (the bootstrap has agreed on it by then).
   virtual void set_job_key(const std::string &key) = 0;
+  // How often each kind of fault has happened. Any thread.
+  virtual std::map<std::string, std::uint64_t> faults_met() const = 0;
 };
 
 }  // namespace tutti::softdev

@@ -186,8 +186,17 @@ int World::count(const char *call) {
     if (counter.fault->call == call && ++counter.seen == counter.at) {
       error = counter.fault->value != 0 ? counter.fault->value : default_value(counter.fault->call);
       if (counter.fault->again) counter.at += distance(&counter);
+      ++counter.met;
     }
   return error;
+}
+
+std::map<std::string, std::uint64_t> World::faults_met() const {
+  std::lock_guard lock(faults_mutex_);
+  std::map<std::string, std::uint64_t> met;
+  for (const Counter &counter : counters_)
+    if (counter.met != 0) met[counter.fault->call] += counter.met;
+  return met;
 }
 
 // From 1 to 2 nth - 1, all alike.

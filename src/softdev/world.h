@@ -20,6 +20,7 @@ class World final : public Instance {
   ~World() override;
   const verbs::Api &api() const override { return api_; }
   void set_job_key(const std::string &key) override;
+  std::map<std::string, std::uint64_t> faults_met() const override;
 
   const Options &options() const { return options_; }
   bool slow() const { return options_.stepped || !options_.faults.empty(); }
@@ -45,7 +46,7 @@ class World final : public Instance {
     const Fault *fault;
     std::uint64_t at;     // which call is the next to fail
     std::uint64_t state;  // of the distances
-    std::uint64_t seen = 0;
+    std::uint64_t seen = 0, met = 0;
   };
   static std::uint64_t distance(Counter *counter);
   int count(const char *call);
@@ -54,7 +55,7 @@ class World final : public Instance {
   std::vector<std::unique_ptr<Device>> devices_;
   std::vector<ibv_device *> device_list_;
   verbs::Api api_;
-  std::mutex faults_mutex_;
+  mutable std::mutex faults_mutex_;
   std::vector<Counter> counters_;
   std::uint64_t random_;
   std::int64_t starved_until_ns_ = 0;

@@ -225,6 +225,39 @@ TEST(Worlds, WithTheThreadsOptionSeveralThreadsCallOneWorld) {
   other.join();
 }
 
+// A sleeper that is not woken sleeps for half a second by itself: so many turns would end by the test's time limit.
+TEST(Worlds, WhatOneThreadStartsWakesAnotherThatSleeps) {
+  tutti_options options = TUTTI_INIT_STRUCT(tutti_options);
+  options.threads = 1;
+  tutti_comm *comm = nullptr;
+  ASSERT_EQ(tutti_init(nullptr, &options, &comm), TUTTI_SUCCESS) << last_error().text;
+  for (int turn = 0; turn < 140; ++turn) {
+    std::thread other([comm] {
+      EXPECT_EQ(tutti_recv(nullptr, 0, TUTTI_BYTE, 0, 0, comm, nullptr), TUTTI_SUCCESS) << last_error().text;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // time to fall asleep; sooner is as good
+    tutti_request *send = nullptr;
+    EXPECT_EQ(tutti_isend(nullptr, 0, TUTTI_BYTE, 0, 0, comm, &send), TUTTI_SUCCESS) << last_error().text;
+    other.join();
+    EXPECT_EQ(tutti_wait(&send, nullptr), TUTTI_SUCCESS);
+  }
+  EXPECT_EQ(tutti_comm_free(&comm), TUTTI_SUCCESS);
+}
+
+TEST(Worlds, TheTimeoutOfOperationsIsAnOption) {
+  tutti_options options = TUTTI_INIT_STRUCT(tutti_options);
+  options.operation_timeout_ms = 1;
+  tutti_comm *comm = nullptr;
+  ASSERT_EQ(tutti_init(nullptr, &options, &comm), TUTTI_SUCCESS) << last_error().text;
+  EXPECT_EQ(tutti_recv(nullptr, 0, TUTTI_BYTE, 0, 5, comm, nullptr), TUTTI_ERROR_TIMEOUT);
+  EXPECT_NE(std::string(last_error().text).find("receive with tag 5 from rank 0 has waited 1 s"), std::string::npos)
+      << last_error().text;
+  EXPECT_EQ(tutti_comm_free(&comm), TUTTI_SUCCESS);
+  options.operation_timeout_ms = -4;
+  EXPECT_EQ(tutti_init(nullptr, &options, &comm), TUTTI_ERROR_ARGUMENT);
+  EXPECT_NE(std::string(last_error().text).find("-4"), std::string::npos) << last_error().text;
+}
+
 TEST(Warnings, AMisspeltVariableIsOneLineThatNamesTheRightOne) {
   ::setenv("TUTTI_EAGERBYTES", "1K", 1);
   testing::internal::CaptureStderr();

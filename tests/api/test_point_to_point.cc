@@ -2,7 +2,10 @@
 //
 // Point-to-point through the C interface: blocking, started and probed, beside collectives, in communicators of some
 // ranks; and what is refused. The rules of matching have tests of their own (tests/match).
+#include <atomic>
+#include <chrono>
 #include <numeric>
+#include <thread>
 
 #include "api/expect.h"
 
@@ -87,6 +90,29 @@ TEST(PointToPoint, TenThousandOutstandingOfEachKind) {
     Ints expected(kMessages);
     std::iota(expected.begin(), expected.end(), (1 - rank) * 100'000);
     EXPECT_EQ(in, expected);
+  });
+}
+
+TEST(PointToPoint, WhoTakesMessagesAndThenComputesHoldsUpNobody) {
+  std::atomic<int> sent = 0;
+  const auto await = [&](int count) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (sent != count && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+    EXPECT_EQ(sent, count);
+  };
+  with_ranks(2, [&](int rank, tutti_comm *comm) {
+    // As many as are sent without an answer, and once more.
+    constexpr int kCredits = 8;
+    std::int32_t value = 0;
+    if (rank == 0) {
+      for (; sent < 2 * kCredits; ++sent) EXPECT_OK(tutti_send(&value, 1, TUTTI_INT32, 1, 0, comm));
+    } else {
+      await(kCredits);
+      for (int i = 0; i < kCredits; ++i) EXPECT_OK(tutti_recv(&value, 1, TUTTI_INT32, 0, 0, comm, nullptr));
+      await(2 * kCredits);
+      for (int i = 0; i < kCredits; ++i) EXPECT_OK(tutti_recv(&value, 1, TUTTI_INT32, 0, 0, comm, nullptr));
+    }
+    EXPECT_OK(tutti_barrier(comm));
   });
 }
 

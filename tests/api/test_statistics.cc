@@ -115,15 +115,14 @@ std::string told_in_the_end(const std::function<tutti_result(tutti_comm *)> &thi
              },
              {{"TUTTI_TIMEOUT", "1"}});
   const std::string text = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(count_of(text, "flight record of rank "), 3u) << text;
+  EXPECT_EQ(count_of(text, "flight records of 3 ranks:\n  rank 0: "), 1u) << text;
   for (const char *rank : {"0", "1"})
-    EXPECT_NE(text.find(std::string("flight record of rank ") + rank +
-                        ", 2 operations: allreduce of 100 x int32, sum (call 2), "),
-              std::string::npos)
+    EXPECT_EQ(
+        count_of(text, std::string("\n  rank ") + rank + ": operation 2, allreduce of 100 x int32, sum (call 2), "), 1u)
         << text;
+  // Who times out first has waited for as long.
   EXPECT_GE(
-      count_of(text,
-               " steps to do, 1.0 s without news; before it: broadcast of 1 x int32 from root 0 (call 1), done\n"),
+      count_of(text, " steps to do, 1.0 s without news; before it broadcast of 1 x int32 from root 0 (call 1), done\n"),
       1u)
       << text;
   return text;
@@ -134,22 +133,38 @@ TEST(Operations, ARankInAnotherCallIsSeenWhenOneTimesOut) {
     std::int32_t value = 0;
     return tutti_recv(&value, 1, TUTTI_INT32, 0, 9, comm, nullptr);
   });
-  EXPECT_NE(text.find("flight record of rank 2, 2 operations: receive of up to 4 bytes with tag 9 from rank 0, "),
-            std::string::npos)
-      << text;
+  EXPECT_EQ(count_of(text, "\n  rank 2: operation 2, receive of up to 4 bytes with tag 9 from rank 0, "), 1u) << text;
+  EXPECT_EQ(count_of(text, "comes when a call has timed out"), 0u) << text;
 }
 
 TEST(Operations, ARankThatComesLateIsSeenWhenOneTimesOut) {
   const std::string text = told_in_the_end([](tutti_comm *comm) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1700));
+    std::this_thread::sleep_for(std::chrono::milliseconds(3000));
     // What the others have sent for the first call is there.
     tutti_result result = TUTTI_SUCCESS;
     for (int call = 0; call < 3 && result == TUTTI_SUCCESS; ++call) result = sum(comm, 100);
     return result;
   });
-  const std::size_t line = text.find("flight record of rank 2, ");
+  EXPECT_EQ(count_of(text, "\n  rank 2: does not answer; it is outside of the library, or stopped\n"), 1u) << text;
+  const std::size_t line = text.find("rank 2 comes when a call has timed out: operation ");
   ASSERT_NE(line, std::string::npos) << text;
   EXPECT_NE(text.substr(line, text.find('\n', line) - line).find("begun just now"), std::string::npos) << text;
+}
+
+TEST(Operations, OfManyRanksTheLowestTellsForAll) {
+  testing::internal::CaptureStderr();
+  with_ranks(11,
+             [&](int rank, tutti_comm *comm) {
+               std::int32_t value = 1;
+               EXPECT_EQ(rank == 7 ? tutti_recv(&value, 1, TUTTI_INT32, 0, 9, comm, nullptr) : sum(comm, 3),
+                         TUTTI_ERROR_TIMEOUT)
+                   << last_error().text;
+             },
+             {{"TUTTI_TIMEOUT", "2"}});
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(count_of(text, "flight records of 11 ranks:\n"), 1u) << text;
+  EXPECT_EQ(count_of(text, "\n  rank  7: operation 1, receive of up to 4 bytes"), 1u) << text;
+  EXPECT_EQ(count_of(text, ": operation 1, allreduce of 3 x int32, sum (call 1), "), 10u) << text;
 }
 
 std::string info(pid_t pid, int *status) {

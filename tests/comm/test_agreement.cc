@@ -11,6 +11,7 @@
 #include <string>
 
 #include "comm/agreement.h"
+#include "support/mutate.h"
 #include "support/random.h"
 
 namespace tutti::comm {
@@ -224,6 +225,24 @@ TEST(Agreement, WhatIsNoMessageIsRefused) {
   EXPECT_FALSE(Agreement::decode(std::span(bytes).first(Agreement::kHeadBytes - 1), 3));
   bytes[0] = std::byte{9};
   EXPECT_FALSE(Agreement::decode(bytes, 3));
+}
+
+TEST(Agreement, AMessageThatIsAlmostRightIsReadAsItStandsOrRefused) {
+  const std::vector<bool> some = {true, false, true, true, true, true, false, true, true};
+  Random random(4);
+  for (int round = 0; round < 50'000; ++round) {
+    const auto kind = static_cast<Agreement::Kind>(1 + random.below(4));
+    const std::vector<std::byte> bytes =
+        test::mutated(Agreement::encode({.kind = kind, .leader = 2, .number = 7, .ballot = {.living = some}}), random);
+    const auto message = Agreement::decode(bytes, 9);
+    if (!message) continue;
+    EXPECT_LT(message->leader, 9);
+    EXPECT_EQ(message->ballot.living.size(), message->kind == Agreement::Kind::take ? 0u : 9u);
+    Agreement other(4, 9);
+    other.received(static_cast<int>(random.below(4)), *message);
+    other.begin({.most = 1});
+    other.received(static_cast<int>(random.below(4)), *message);
+  }
 }
 
 }  // namespace

@@ -118,4 +118,20 @@ step_run_without_mpi() {
   done
 }
 
-"step_$step"
+# The Python package from its prefix, which was moved, and as a wheel in a folder of its own: each with its own library.
+step_python() {
+  local package python=$4 sum='import numpy, tutti, sys
+with tutti.init() as world: print(world.allreduce(numpy.arange(3)).tolist(), tutti._library.PATH, file=sys.stderr)'
+  package=$(dirname "$(find "$prefix" -path '*/tutti/_place.py' -print -quit)")
+  PYTHONPATH=$(dirname "$package") "$python" -c "$sum" 2>"$work/python.log" || { cat "$work/python.log"; fail "the installed package"; }
+  grep -Fq "[0, 1, 2] $(library_folder)/" "$work/python.log" || { cat "$work/python.log"; fail "not the installed library"; }
+  cmake --build "$build" --target wheel >"$work/wheel.log" 2>&1 || { cat "$work/wheel.log"; fail "no wheel"; }
+  "$python" -m pip install -q --root-user-action=ignore --no-deps --no-index --no-cache-dir --target "$work/wheel" \
+    "$build"/python/dist/*.whl || fail "the wheel does not install"
+  PYTHONPATH=$work/wheel "$python" -c "$sum" 2>"$work/python.log" || { cat "$work/python.log"; fail "the package of the wheel"; }
+  grep -Fq "[0, 1, 2] $work/wheel/tutti/" "$work/python.log" || { cat "$work/python.log"; fail "not the wheel's library"; }
+  PYTHONPATH=$work/wheel "$prefix/bin/tutti-run" -n 2 "$python" "$source/examples/ddp.py" --steps 3 >"$work/ddp.log" 2>&1 ||
+    { cat "$work/ddp.log"; fail "the example for PyTorch does not run from the wheel"; }
+}
+
+"step_$step" "$@"

@@ -11,6 +11,7 @@ looks whether the line of every mutant is where it says.
 """
 import argparse
 import hashlib
+import os
 import pathlib
 import random
 import re
@@ -20,7 +21,8 @@ import sys
 import time
 
 HANG_S = 60  # of a test that takes a few seconds
-# As deep as the release preset's, and with its flags: then ccache finds what is equal.
+# As deep as the release preset's, and with its flags, and paths below the tree's root as relative ones (see main): then
+# ccache finds what is equal.
 BUILD = "build/release"
 
 
@@ -119,6 +121,7 @@ def main():
         mutants = random.Random(seed).sample(mutants, min(options.sample, len(mutants)))
 
     tree = options.work / "tree"
+    os.environ.update(CCACHE_BASEDIR=str(tree), CCACHE_NOHASHDIR="1")
     sync(options.source, tree)
     configured = subprocess.run(
         ["cmake", "--preset", "release"], cwd=tree, capture_output=True, text=True)

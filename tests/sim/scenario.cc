@@ -161,6 +161,17 @@ void draw_starving(Random &random, Scenario &scenario) {
                         .value = static_cast<int>(random.between(1, 5000))});
 }
 
+// Sends that the device refuses, and messages that come late, each once.
+void draw_refusals(Random &random, Scenario &scenario) {
+  const std::uint64_t reach = 1ull << random.between(2, 9);
+  for (std::vector<softdev::Fault> &faults : scenario.faults)
+    for (std::uint64_t left = random.below(3); left > 0; --left)
+      if (random.one_in(2)) faults.push_back({.call = "post_send", .nth = 1 + random.below(reach)});
+      else
+        faults.push_back(
+            {.call = "delay", .nth = 1 + random.below(reach), .value = static_cast<int>(random.between(1, 5000))});
+}
+
 // Up to all ranks but one. Calls are drawn anew where they have to fit fewer ranks.
 void draw_deaths(Random &random, Scenario &scenario) {
   const int most = random.one_in(4) ? scenario.ranks - 1 : std::min(2, scenario.ranks - 1);
@@ -218,6 +229,8 @@ Scenario draw_scenario(std::uint64_t seed) {
   if (beside.one_in(4)) draw_messages(beside, scenario);
   Random hungry(seed ^ 0x6875'6e67'7279);
   if (!scenario.faults.empty() && hungry.one_in(3)) draw_starving(hungry, scenario);
+  Random refusing(seed ^ 0x7265'6675'7365);
+  if (!scenario.faults.empty() && refusing.one_in(3)) draw_refusals(refusing, scenario);
   Random fatal(seed ^ 0x6661'7461'6c);
   if (fatal.one_in(4)) draw_deaths(fatal, scenario);
   if (beside.one_in(3)) scenario.first_call = comm::kCallMask - static_cast<std::uint32_t>(beside.below(4));

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 
 #include "sim/actor.h"
+#include "sim/postbox.h"
 
 namespace tutti::test {
 namespace {
@@ -20,8 +20,6 @@ using collectives::Collective;
 constexpr std::uint64_t kIdleTurnsPerRank = 4000;
 // In turns of all ranks of 10 us each: many times what all attempts to send and to reconnect take.
 constexpr int kSettleRounds = 3'000'000;
-// How long letters lie before control says that they have not been looked at (control/letters.h).
-constexpr std::int64_t kDeferNs = 500'000'000;
 
 std::int64_t small_value(int rank, std::uint32_t call, std::size_t i) {
   Random random(i * 0x10001 + static_cast<std::uint64_t>(rank) * 7919 + call * 104729ull);
@@ -65,6 +63,9 @@ class Simulation {
     while (outcome_.problem.empty() && !all_over()) turn();
     if (outcome_.problem.empty()) settle();
     if (outcome_.problem.empty()) check_counts();
+    for (const auto &rank : ranks_)
+      if (rank != nullptr) count_faults(*rank);
+    if (letters_.lost() != 0) outcome_.faults["letter lost"] = letters_.lost();
     return outcome_;
   }
 
@@ -73,6 +74,9 @@ class Simulation {
     if (outcome_.problem.empty()) outcome_.problem = text;
   }
   void trace(std::uint64_t value) { outcome_.trace = (outcome_.trace ^ value) * 0x100000001b3ull + (value >> 32); }
+  void count_faults(const Rank &rank) {
+    for (const auto &[kind, times] : rank.software().faults_met()) outcome_.faults[kind] += times;
+  }
   bool all_over() const {
     return std::ranges::all_of(actors_, [](const Actor &actor) { return actor.dead || actor.over(); });
   }
@@ -183,6 +187,7 @@ class Simulation {
       victim.dead = true;
       victim.shrinking.reset();
       victim.messenger.reset();
+      count_faults(*victim.rank);
       ranks_[static_cast<std::size_t>(death.rank)].reset();
       victim.tracks.clear();
       victim.lanes.clear();
@@ -282,43 +287,19 @@ class Simulation {
     actor.tracks.push_back(std::move(track));
   }
 
-  // Letters to one rank, as control would bring them: in order, but late, and now and then lost.
-  struct Letters {
-    struct Letter {
-      int from;
-      std::int64_t at_ns, deferred_at_ns;
-      std::vector<std::byte> body;
-    };
-    std::deque<Letter> queue;
-  };
-
   bool carry_letters(Actor &actor) {
     mesh::Mesh &mesh = actor.rank->engine().mesh();
-    Letters &box = letters_[static_cast<std::size_t>(actor.rank->rank())];
-    bool happened = false;
+    const int rank = actor.rank->rank();
     if (!in_library(actor)) {
-      // The process lives: control says so for it.
-      for (Letters::Letter &letter : box.queue)
-        if (!letter.body.empty() && now_ns_ >= letter.deferred_at_ns) {
-          letter.deferred_at_ns = now_ns_ + kDeferNs;
-          letters_[static_cast<std::size_t>(letter.from)].queue.push_back({actor.rank->rank(), now_ns_, INT64_MAX, {}});
-        }
+      letters_.defer(rank, now_ns_);
       return false;
     }
-    while (!box.queue.empty() && box.queue.front().at_ns <= now_ns_) {
-      mesh.hear(box.queue.front().from, box.queue.front().body, now_ns_);
-      box.queue.pop_front();
-      happened = true;
-    }
+    const std::vector<Postbox::Letter> letters = letters_.take(rank, now_ns_);
+    for (const Postbox::Letter &letter : letters) mesh.hear(letter.from, letter.body, now_ns_);
     if (mesh.troubled()) mesh.recover(now_ns_);
-    for (mesh::Letter &letter : mesh.take_letters()) {
-      happened = true;
-      if (random_.one_in(10)) continue;
-      const std::int64_t at = now_ns_ + static_cast<std::int64_t>(random_.below(300'000));
-      letters_[static_cast<std::size_t>(letter.to)].queue.push_back(
-          {actor.rank->rank(), at, at + kDeferNs, std::move(letter.body)});
-    }
-    return happened;
+    std::vector<mesh::Letter> written = mesh.take_letters();
+    for (mesh::Letter &letter : written) letters_.post(rank, letter.to, std::move(letter.body), now_ns_, random_);
+    return !letters.empty() || !written.empty();
   }
   // Inside of a call, or, when there is nothing more to do, in finalize.
   bool in_library(const Actor &actor) const { return !scenario_.away || actor.waits() || actor.finished(); }
@@ -434,8 +415,7 @@ class Simulation {
       for (Actor &actor : actors_)
         if (!actor.dead)
           happened |= poll(actor) | carry_letters(actor) | !actor.rank->engine().mesh().flush() |
-                      actor.rank->engine().mesh().troubled() |
-                      !letters_[static_cast<std::size_t>(actor.rank->rank())].queue.empty();
+                      actor.rank->engine().mesh().troubled() | letters_.holds(actor.rank->rank());
       quiet = happened ? 0 : quiet + 1;
       now_ns_ += 10'000;
       if (rounds > kSettleRounds) problem("what was sent is not delivered: " + where_it_hangs());
@@ -486,7 +466,7 @@ class Simulation {
   std::int64_t now_ns_ = 1;
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::vector<Actor> actors_;
-  std::map<std::size_t, Letters> letters_;
+  Postbox letters_;
   std::map<std::pair<std::uint16_t, std::uint32_t>, std::vector<int>> shrunk_;  // members, by identity
   std::uint64_t total_speed_ = 0, turns_ = 0;
   std::uint64_t idle_ = 0;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "sim/scenario.h"
@@ -17,6 +18,7 @@ struct Outcome {
   std::uint64_t steps = 0;
   std::uint64_t reconnects = 0, retransmitted = 0;  // ends of links, messages
   std::uint64_t deaths = 0, shrinks = 0;            // ranks, communicators that survivors made
+  std::map<std::string, std::uint64_t> faults;      // that happened, by kind
 };
 
 Outcome simulate(const Scenario &scenario);

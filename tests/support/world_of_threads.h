@@ -79,6 +79,7 @@ class Rank {
   int ranks() const { return ranks_; }
   const Config &config() const { return setup_.config; }
   const std::vector<verbs::Device> &devices() const { return devices_; }
+  const softdev::Instance &software() const { return *software_; }
   comm::Engine &engine() { return *engine_; }
   comm::Family &family() { return *family_; }
   comm::Communicator &communicator() { return family_->world(); }

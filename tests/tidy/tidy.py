@@ -39,7 +39,7 @@ EDGES = {
     "tutti-sched": ["collectives"],
 }
 # Every room may return the public codes; only these may use nothing else.
-PUBLIC_ONLY = ("include", "examples", "mpi")
+PUBLIC_ONLY = ("include", "examples", "python", "mpi")
 ANY = ("tests", "bench")
 VERBS_HEADER = ("src/verbs/", "src/softdev/", "src/mesh/", "tests/", "bench/")
 GETENV = "src/base/config.cc"
@@ -263,7 +263,7 @@ def parents(name):
 
 
 FOLDERS = ("src", "include", "bootstrap", "collectives", "tools", "tests", "docs", "cmake", "scripts", "examples", "bench",
-           "mpi", ".ci")
+           "python", "mpi", ".ci")
 
 
 def missing_file(name, number, word, existing):

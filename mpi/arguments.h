@@ -16,14 +16,16 @@ enum class Collective {
   TUTTI_MPI_COLLECTIVES(TUTTI_MPI_NUMBER)
 #undef TUTTI_MPI_NUMBER
 };
-inline constexpr int kCollectives = static_cast<int>(Collective::exscan) + 1;
+inline constexpr int kCollectives = static_cast<int>(Collective::barrier) + 1;  // the last in the list
 
 // A list of counts or displacements, of int or of a wider type.
 class List {
  public:
   List() = default;
-  List(const int *list) : list_(list) {}                        // NOLINT: what the caller's argument is
-  List(const std::int64_t *list) : list_(list), wide_(true) {}  // NOLINT
+  template <class Integer>
+  List(const Integer *list) : list_(list), wide_(sizeof(Integer) == sizeof(std::int64_t)) {  // NOLINT: a caller's list
+    static_assert(sizeof(Integer) == sizeof(int) || sizeof(Integer) == sizeof(std::int64_t));
+  }
   explicit operator bool() const { return list_ != nullptr; }
   std::int64_t operator[](int i) const {
     return wide_ ? static_cast<const std::int64_t *>(list_)[i] : static_cast<const int *>(list_)[i];

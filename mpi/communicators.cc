@@ -4,6 +4,7 @@
 #include <array>
 #include <memory>
 
+#include "requests.h"
 #include "state.h"
 
 namespace tutti::mpi {
@@ -33,7 +34,7 @@ int attach(MPI_Comm comm, tutti_comm *tutti) {
   PMPI_Comm_rank(comm, &made->rank);
   PMPI_Comm_size(comm, &made->ranks);
   const int status = PMPI_Comm_set_attr(comm, keyval, made.get());
-  if (status == MPI_SUCCESS) made.release();
+  if (status == MPI_SUCCESS) static_cast<void>(made.release());  // the attribute's: forget() deletes it
   recent.fill({});
   return status;
 }
@@ -73,7 +74,11 @@ int adopt(int status, MPI_Comm parent, MPI_Comm *made) {
 template <class Call>
 int make(MPI_Comm parent, MPI_Comm *made, Call call) {
   const bool ours = !Inside::now();
-  const int status = pass_on(call);
+  int status = MPI_SUCCESS;
+  {
+    const Accompanied accompanied;
+    status = pass_on(call);
+  }
   return ours && state().up ? adopt(status, parent, made) : status;
 }
 
@@ -82,6 +87,7 @@ template <class Call>
 int free_comm(MPI_Comm *comm, Call call) {
   if (!Inside::now() && state().up && comm != nullptr && *comm != MPI_COMM_NULL && *comm != MPI_COMM_WORLD) {
     if (Communicator *const found = find(*comm); found != nullptr && found->tutti != nullptr) {
+      requests().finish(*found);
       const tutti_result result = tutti_comm_free(&found->tutti);
       if (result != TUTTI_SUCCESS) return raise(*comm, result);
     }

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "functions.h"
 #include "state.h"
 
 namespace tutti::mpi {
@@ -23,6 +24,42 @@ constexpr tutti_type integer_type() {
     case 4: return is_signed ? TUTTI_INT32 : TUTTI_UINT32;
     default: return is_signed ? TUTTI_INT64 : TUTTI_UINT64;
   }
+}
+
+int combiner_of(MPI_Datatype type) {
+  int integers = 0, addresses = 0, types = 0, combiner = MPI_COMBINER_NAMED;
+  PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
+  return combiner;
+}
+
+// Whether elements lie in memory in the order in which they travel, without gaps. Looks through what only repeats or
+// renames a type; all else counts as scattered, though it may not be.
+bool is_plain(MPI_Datatype type, const Layout &layout) {
+  const auto bytes = static_cast<std::ptrdiff_t>(layout.size);
+  if (layout.extent != bytes || layout.true_lb != 0 || layout.true_extent != bytes) return bytes == 0;
+  const int combiner = combiner_of(type);
+  if (combiner == MPI_COMBINER_NAMED) return true;
+  if (combiner != MPI_COMBINER_DUP && combiner != MPI_COMBINER_CONTIGUOUS) return false;
+  int count = 0;
+  MPI_Aint address = 0;
+  MPI_Datatype inner = MPI_DATATYPE_NULL;
+  if (PMPI_Type_get_contents(type, combiner == MPI_COMBINER_CONTIGUOUS ? 1 : 0, 0, 1, &count, &address, &inner) !=
+      MPI_SUCCESS)
+    return false;
+  const bool plain = layout_of(inner).plain;
+  if (!is_predefined(inner)) PMPI_Type_free(&inner);
+  return plain;
+}
+
+Layout measure(MPI_Datatype type) {
+  MPI_Count size = 0, lb = 0, extent = 0, true_lb = 0, true_extent = 0;
+  PMPI_Type_size_x(type, &size);
+  PMPI_Type_get_extent_x(type, &lb, &extent);
+  PMPI_Type_get_true_extent_x(type, &true_lb, &true_extent);
+  Layout layout = {
+      .size = static_cast<std::size_t>(size), .extent = extent, .true_lb = true_lb, .true_extent = true_extent};
+  layout.plain = is_plain(type, layout);
+  return layout;
 }
 
 // Handles are addresses in one MPI and numbers in the other: only a map at run time serves both.
@@ -94,50 +131,16 @@ Table make_table() {
   add(MPI_2INTEGER, pair, {TUTTI_2INT});
   add(MPI_2REAL, pair, {});
   add(MPI_2DOUBLE_PRECISION, pair, {});
+  for (MPI_Datatype type : {MPI_CHAR, MPI_CHARACTER, MPI_PACKED, MPI_WCHAR}) add(type, none, {});
   table.erase(MPI_DATATYPE_NULL);
+  for (auto &[type, entry] : table) entry.layout = measure(type);
   return table;
-}
-
-int combiner_of(MPI_Datatype type) {
-  int integers = 0, addresses = 0, types = 0, combiner = MPI_COMBINER_NAMED;
-  PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
-  return combiner;
-}
-
-// Whether elements lie in memory in the order in which they travel, without gaps. Looks through what only repeats or
-// renames a type; all else counts as scattered, though it may not be.
-bool is_plain(MPI_Datatype type, const Layout &layout) {
-  const auto bytes = static_cast<std::ptrdiff_t>(layout.size);
-  if (layout.extent != bytes || layout.true_lb != 0 || layout.true_extent != bytes) return bytes == 0;
-  const int combiner = combiner_of(type);
-  if (combiner == MPI_COMBINER_NAMED) return true;
-  if (combiner != MPI_COMBINER_DUP && combiner != MPI_COMBINER_CONTIGUOUS) return false;
-  int count = 0;
-  MPI_Aint address = 0;
-  MPI_Datatype inner = MPI_DATATYPE_NULL;
-  if (PMPI_Type_get_contents(type, combiner == MPI_COMBINER_CONTIGUOUS ? 1 : 0, 0, 1, &count, &address, &inner) !=
-      MPI_SUCCESS)
-    return false;
-  const bool plain = layout_of(inner).plain;
-  if (!is_predefined(inner)) PMPI_Type_free(&inner);
-  return plain;
-}
-
-Layout measure(MPI_Datatype type) {
-  MPI_Count size = 0, lb = 0, extent = 0, true_lb = 0, true_extent = 0;
-  PMPI_Type_size_x(type, &size);
-  PMPI_Type_get_extent_x(type, &lb, &extent);
-  PMPI_Type_get_true_extent_x(type, &true_lb, &true_extent);
-  Layout layout = {
-      .size = static_cast<std::size_t>(size), .extent = extent, .true_lb = true_lb, .true_extent = true_extent};
-  layout.plain = is_plain(type, layout);
-  return layout;
 }
 
 }  // namespace
 
 const Predefined *predefined(MPI_Datatype type) {
-  static const Table table = make_table();
+  static const Table &table = *new Table(make_table());  // as state()
   const auto found = table.find(type);
   return found == table.end() ? nullptr : &found->second;
 }
@@ -145,12 +148,8 @@ const Predefined *predefined(MPI_Datatype type) {
 bool is_predefined(MPI_Datatype type) { return combiner_of(type) == MPI_COMBINER_NAMED; }
 
 Layout layout_of(MPI_Datatype type) {
-  // Of those that most calls have; they are never freed, so what is known of them stays true.
-  if (predefined(type) == nullptr && type != MPI_CHAR) return measure(type);
-  static thread_local std::unordered_map<MPI_Datatype, Layout> known;
-  const auto [found, is_new] = known.try_emplace(type);
-  if (is_new) found->second = measure(type);
-  return found->second;
+  const Predefined *const known = predefined(type);
+  return known != nullptr ? known->layout : measure(type);
 }
 
 int copy_packed(void *user, std::int64_t count, MPI_Datatype type, const Layout &layout, void *packed, Way way) {
@@ -162,6 +161,16 @@ int copy_packed(void *user, std::int64_t count, MPI_Datatype type, const Layout 
     const int bytes = static_cast<int>(static_cast<std::size_t>(now) * layout.size);
     char *const at = static_cast<char *>(user) + done * layout.extent;
     char *const plain = static_cast<char *>(packed) + static_cast<std::size_t>(done) * layout.size;
+    if (at == nullptr) {
+      // MPI_BOTTOM, which MPICH's MPI_Pack takes for a mistake: a message to oneself does the same.
+      const bool pack = way == Way::pack;
+      const int sent =
+          own().Sendrecv(pack ? at : plain, pack ? now : bytes, pack ? type : MPI_BYTE, 0, kCopyTag, pack ? plain : at,
+                         pack ? bytes : now, pack ? MPI_BYTE : type, 0, kCopyTag, state().self, MPI_STATUS_IGNORE);
+      if (sent != MPI_SUCCESS) return sent;
+      done += now;
+      continue;
+    }
     int position = 0;
     const int status = way == Way::pack ? PMPI_Pack(at, now, type, plain, bytes, &position, state().self)
                                         : PMPI_Unpack(plain, bytes, &position, at, now, type, state().self);

@@ -25,20 +25,21 @@ enum class TypeClass : std::uint8_t {
   pair
 };
 
-struct Predefined {
-  TypeClass kind = TypeClass::none;
-  tutti_type type = -1;  // Tutti's own for reductions; -1: it has none
-};
-
-// Null for what is not predefined, or takes part in no reduction.
-const Predefined *predefined(MPI_Datatype type);
-bool is_predefined(MPI_Datatype type);
-
 struct Layout {
   std::size_t size = 0;  // bytes of data
   std::ptrdiff_t extent = 0, true_lb = 0, true_extent = 0;
   bool plain = false;  // elements follow one another as they travel: no packing
 };
+
+struct Predefined {
+  TypeClass kind = TypeClass::none;
+  tutti_type type = -1;  // Tutti's own for reductions; -1: it has none
+  Layout layout = {};
+};
+
+// Null for what is not predefined, or little used. They are never freed, so what is known of them stays true.
+const Predefined *predefined(MPI_Datatype type);
+bool is_predefined(MPI_Datatype type);
 
 Layout layout_of(MPI_Datatype type);
 

@@ -29,12 +29,26 @@ void find(Function &function, void *where, const std::string &name) {
 
 Functions look_up(void *where, const std::string &prefix) {
   Functions functions;
-#define TUTTI_MPI_FIND(Name, name) find(functions.Name, where, prefix + "_" #Name);
+#define TUTTI_MPI_TEXT(name) #name
+#define TUTTI_MPI_NAME_OF(name) TUTTI_MPI_TEXT(name)
+#define TUTTI_MPI_FIND(Name, name)                        \
+  find(functions.Name, where, prefix + "MPI_" #Name);     \
+  find(functions.I##name, where, prefix + "MPI_I" #name); \
+  find(functions.Name##_init, where, prefix + TUTTI_MPI_NAME_OF(TUTTI_MPI_PERSISTENT_NAME(Name)));
   TUTTI_MPI_COLLECTIVES(TUTTI_MPI_FIND)
 #undef TUTTI_MPI_FIND
-#define TUTTI_MPI_FIND(Name) find(functions.Name, where, prefix + "_" #Name);
+#define TUTTI_MPI_FIND(Name) find(functions.Name, where, prefix + "MPI_" #Name);
   TUTTI_MPI_OTHERS(TUTTI_MPI_FIND)
+  TUTTI_MPI_PASSIVE(TUTTI_MPI_FIND)
 #undef TUTTI_MPI_FIND
+#if defined(TUTTI_MPI_LARGE_COUNTS)
+#define TUTTI_MPI_FIND(Name, name)                                 \
+  find(functions.Name##_c, where, prefix + "MPI_" #Name "_c");     \
+  find(functions.I##name##_c, where, prefix + "MPI_I" #name "_c"); \
+  find(functions.Name##_init_c, where, prefix + "MPI_" #Name "_init_c");
+  TUTTI_MPI_COUNTING(TUTTI_MPI_FIND)
+#undef TUTTI_MPI_FIND
+#endif
   return functions;
 }
 
@@ -43,12 +57,12 @@ Functions look_up(void *where, const std::string &prefix) {
 thread_local int Inside::depth_ = 0;
 
 const Functions &next() {
-  static const Functions functions = look_up(RTLD_NEXT, "MPI");
+  static const Functions functions = look_up(RTLD_NEXT, "");
   return functions;
 }
 
 const Functions &own() {
-  static const Functions functions = look_up(mpi_library(), "PMPI");
+  static const Functions functions = look_up(mpi_library(), "P");
   return functions;
 }
 

@@ -10,10 +10,10 @@
 
 #include "library.h"
 
-#define TUTTI_MPI_COLLECTIVES(X)                \
+// All but the barrier have counts.
+#define TUTTI_MPI_COUNTING(X)                   \
   X(Allreduce, allreduce)                       \
   X(Bcast, bcast)                               \
-  X(Barrier, barrier)                           \
   X(Reduce, reduce)                             \
   X(Reduce_scatter_block, reduce_scatter_block) \
   X(Reduce_scatter, reduce_scatter)             \
@@ -28,6 +28,10 @@
   X(Alltoallw, alltoallw)                       \
   X(Scan, scan)                                 \
   X(Exscan, exscan)
+
+#define TUTTI_MPI_COLLECTIVES(X) \
+  TUTTI_MPI_COUNTING(X)          \
+  X(Barrier, barrier)
 
 #define TUTTI_MPI_OTHERS(X)     \
   X(Init)                       \
@@ -46,17 +50,101 @@
   X(Comm_free)                  \
   X(Comm_disconnect)            \
   X(Op_free)                    \
-  X(Type_free)
+  X(Type_free)                  \
+  X(Wait)                       \
+  X(Waitall)                    \
+  X(Waitany)                    \
+  X(Waitsome)                   \
+  X(Test)                       \
+  X(Testall)                    \
+  X(Testany)                    \
+  X(Testsome)                   \
+  X(Request_get_status)         \
+  X(Request_free)               \
+  X(Start)                      \
+  X(Startall)                   \
+  X(Send)                       \
+  X(Ssend)                      \
+  X(Rsend)                      \
+  X(Recv)                       \
+  X(Sendrecv)                   \
+  X(Sendrecv_replace)           \
+  X(Probe)                      \
+  X(Mprobe)                     \
+  X(Mrecv)
+
+// Functions that wait for other ranks and are always passed on (passive.cc).
+#define TUTTI_MPI_PASSIVE(X) \
+  X(Comm_create_group)       \
+  X(Intercomm_create)        \
+  X(Intercomm_merge)         \
+  X(Comm_accept)             \
+  X(Comm_connect)            \
+  X(Comm_spawn)              \
+  X(Comm_spawn_multiple)     \
+  X(Neighbor_allgather)      \
+  X(Neighbor_allgatherv)     \
+  X(Neighbor_alltoall)       \
+  X(Neighbor_alltoallv)      \
+  X(Neighbor_alltoallw)      \
+  X(Win_create)              \
+  X(Win_allocate)            \
+  X(Win_allocate_shared)     \
+  X(Win_create_dynamic)      \
+  X(Win_free)                \
+  X(Win_fence)               \
+  X(Win_start)               \
+  X(Win_complete)            \
+  X(Win_wait)                \
+  X(Win_lock)                \
+  X(Win_unlock)              \
+  X(Win_lock_all)            \
+  X(Win_unlock_all)          \
+  X(Win_flush)               \
+  X(Win_flush_all)           \
+  X(File_open)               \
+  X(File_close)              \
+  X(File_set_view)           \
+  X(File_set_size)           \
+  X(File_sync)               \
+  X(File_read_all)           \
+  X(File_read_at_all)        \
+  X(File_write_all)          \
+  X(File_write_at_all)       \
+  X(File_read_ordered)       \
+  X(File_write_ordered)
+
+// Persistent collectives have other names in each MPI, and large counts are in one only.
+#if defined(OPEN_MPI)
+#define TUTTI_MPI_PERSISTENT_NAME(Name) MPIX_##Name##_init
+#define TUTTI_PMPI_PERSISTENT_NAME(Name) PMPIX_##Name##_init
+#else
+#define TUTTI_MPI_PERSISTENT_NAME(Name) MPI_##Name##_init
+#define TUTTI_PMPI_PERSISTENT_NAME(Name) PMPI_##Name##_init
+#define TUTTI_MPI_LARGE_COUNTS 1
+#endif
 
 namespace tutti::mpi {
 
 struct Functions {
-#define TUTTI_MPI_MEMBER(Name, name) decltype(&::MPI_##Name) Name;
+#define TUTTI_MPI_MEMBER(Name, name) \
+  decltype(&::MPI_##Name) Name;      \
+  decltype(&::MPI_I##name) I##name;  \
+  decltype(&::TUTTI_MPI_PERSISTENT_NAME(Name)) Name##_init;
   TUTTI_MPI_COLLECTIVES(TUTTI_MPI_MEMBER)
 #undef TUTTI_MPI_MEMBER
 #define TUTTI_MPI_MEMBER(Name) decltype(&::MPI_##Name) Name;
   TUTTI_MPI_OTHERS(TUTTI_MPI_MEMBER)
+  TUTTI_MPI_PASSIVE(TUTTI_MPI_MEMBER)
 #undef TUTTI_MPI_MEMBER
+#if defined(TUTTI_MPI_LARGE_COUNTS)
+#define TUTTI_MPI_MEMBER(Name, name)        \
+  decltype(&::MPI_##Name##_c) Name##_c;     \
+  decltype(&::MPI_I##name##_c) I##name##_c; \
+  decltype(&::MPI_##Name##_init_c) Name##_init_c;
+  TUTTI_MPI_COUNTING(TUTTI_MPI_MEMBER)
+#undef TUTTI_MPI_MEMBER
+#endif
 };
 
 // Where calls that are passed on go to; and the MPI library itself. Looked up at the first use.

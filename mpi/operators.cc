@@ -24,7 +24,9 @@ const Operator *operator_of(MPI_Op op) {
   using enum TypeClass;
   constexpr unsigned numbers = bit(c_integer) | bit(fortran_integer) | bit(floating) | bit(address);
   constexpr unsigned bits = bit(c_integer) | bit(fortran_integer) | bit(byte) | bit(address);
-  static const std::unordered_map<MPI_Op, Operator> table = {
+  using Table = std::unordered_map<MPI_Op, Operator>;
+  static const Table &table = *new Table{
+      // as state()
       {MPI_SUM, {TUTTI_SUM, numbers | bit(complex)}},
       {MPI_PROD, {TUTTI_PROD, numbers | bit(complex)}},
       {MPI_MIN, {TUTTI_MIN, numbers}},
@@ -101,14 +103,14 @@ class LocalReduction {
 
 namespace {
 
-// Those that calls have used, until operator or type is freed.
+// Those that calls have used, until the program has freed operator or type and no call uses them any more.
 struct Known {
   std::mutex mutex;
   std::vector<std::shared_ptr<LocalReduction>> reductions;
 };
 
 Known &known() {
-  static Known all;
+  static Known &all = *new Known;  // as state()
   return all;
 }
 
@@ -119,9 +121,12 @@ std::shared_ptr<LocalReduction> local_reduction(MPI_Op op, MPI_Datatype type, co
   std::shared_ptr<Held<MPI_Datatype>> held_type;
   for (std::size_t i = all.reductions.size(); i-- != 0;) {
     LocalReduction &one = *all.reductions[i];
-    if (one.op().handle == op) held_op = one.shared_op();
-    if (one.type().handle == type) held_type = one.shared_type();
-    if (one.op().handle == op && one.type().handle == type) return all.reductions[i];
+    // A handle that was freed may come again, for something else.
+    const bool same_op = one.op().handle == op && !one.op().freed;
+    const bool same_type = one.type().handle == type && !one.type().freed;
+    if (same_op && same_type) return all.reductions[i];
+    if (same_op) held_op = one.shared_op();
+    if (same_type) held_type = one.shared_type();
   }
   if (!held_op) held_op = std::make_shared<Held<MPI_Op>>(Held<MPI_Op>{op});
   if (!held_type) held_type = std::make_shared<Held<MPI_Datatype>>(Held<MPI_Datatype>{type});
@@ -131,22 +136,25 @@ std::shared_ptr<LocalReduction> local_reduction(MPI_Op op, MPI_Datatype type, co
   return made;
 }
 
-// Forgets those that `has` names; true if a call still uses one.
-template <class Has, class Free>
-bool forget(Has has, Free mark) {
+// The program frees what `held` finds in a reduction under this handle. True if a call still uses it: then it is freed
+// with the last one.
+template <class Handle, class Find>
+bool release(Handle handle, Find held) {
   Known &all = known();
-  std::vector<std::shared_ptr<LocalReduction>> gone;
-  {
-    const std::lock_guard lock(all.mutex);
-    std::erase_if(all.reductions, [&](const std::shared_ptr<LocalReduction> &one) {
-      if (!has(*one)) return false;
-      gone.push_back(one);
-      return true;
-    });
-  }
+  std::vector<std::shared_ptr<LocalReduction>> gone;  // destroyed without the mutex
+  const std::lock_guard lock(all.mutex);
   bool used = false;
-  for (const auto &one : gone) used |= one.use_count() > 1;
-  if (used) mark(*gone.front());
+  for (const auto &one : all.reductions)
+    if (held(*one).handle == handle && !held(*one).freed) used |= one.use_count() > 1;
+  if (used)
+    for (const auto &one : all.reductions)
+      if (held(*one).handle == handle) held(*one).freed = true;
+  std::erase_if(all.reductions, [&](const std::shared_ptr<LocalReduction> &one) {
+    const bool over = one->op().freed || one->type().freed || (!used && held(*one).handle == handle);
+    if (!over || one.use_count() > 1) return false;
+    gone.push_back(one);
+    return true;
+  });
   return used;
 }
 
@@ -180,13 +188,11 @@ Reason resolve(MPI_Op op, MPI_Datatype type, Reduction &reduction) {
 }
 
 bool keeps_op(MPI_Op op) {
-  return forget([op](LocalReduction &one) { return one.op().handle == op; },
-                [](LocalReduction &one) { one.op().freed = true; });
+  return release(op, [](LocalReduction &one) -> Held<MPI_Op> & { return one.op(); });
 }
 
 bool keeps_type(MPI_Datatype type) {
-  return forget([type](LocalReduction &one) { return one.type().handle == type; },
-                [](LocalReduction &one) { one.type().freed = true; });
+  return release(type, [](LocalReduction &one) -> Held<MPI_Datatype> & { return one.type(); });
 }
 
 void forget_operators() {

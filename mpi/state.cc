@@ -86,7 +86,8 @@ void call_end_in_finalize() {
 }  // namespace
 
 State &state() {
-  static State one;
+  // Never destroyed, like all that this library keeps: a program may finalize in a destructor of its own, at exit.
+  static State &one = *new State;
   return one;
 }
 

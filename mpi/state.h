@@ -14,6 +14,9 @@
 
 namespace tutti::mpi {
 
+// Tags of messages to oneself on state().self: of copies, and of what completes persistent requests.
+inline constexpr int kCopyTag = 0, kFirstRequestTag = 1, kLastRequestTag = 32767;  // which any MPI has
+
 struct State {
   bool up = false;
   bool threads = false;  // MPI_THREAD_MULTIPLE

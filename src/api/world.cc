@@ -41,7 +41,7 @@ constexpr std::size_t kMostOffers = 8;
 // The second exchange: where a rank can be reached.
 struct Offer {
   control::Address control;
-  std::uint32_t ports = 0;
+  std::uint32_t ports = 0, reserved = 0;  // no padding: it travels
   verbs::PortOffer offers[kMostOffers];
 };
 

@@ -244,7 +244,7 @@ void Engine::wait_for(What &condition, Most most, Lock &lock) {
   std::uint64_t arrivals = 0;
   unsigned idle_polls = 0;
   bool yielding = policy_.spin_ns == 0, busy = true, told = false;
-  const bool shared = lock.owns_lock();
+  const bool shared = lock.owns_lock(), elsewhere = policy_.while_waiting != nullptr && condition.in_a_call();
   for (;;) {
     const int found = progress(most());
     if (condition.over()) break;
@@ -255,8 +255,7 @@ void Engine::wait_for(What &condition, Most most, Lock &lock) {
     if (found != 0) busy = true;
     else if (yielding) sched_yield();
     else pause_cpu();
-    if (policy_.while_waiting != nullptr && found == 0 &&
-        idle_polls % (yielding ? kElsewhereYields : kElsewherePolls) == 1)
+    if (elsewhere && found == 0 && idle_polls % (yielding ? kElsewhereYields : kElsewherePolls) == 1)
       policy_.while_waiting(policy_.waiting_user);
     if (shared) lock.lock();
     if (mesh_->troubled()) [[unlikely]]
@@ -357,9 +356,15 @@ bool Engine::waits_for_grant() const {
 }
 
 void Engine::sleep(const Condition &condition, Lock &lock) {
-  const bool shared = lock.owns_lock();
+  const bool shared = lock.owns_lock(), elsewhere = policy_.while_waiting != nullptr && condition.in_a_call();
   if (asleep_) {
     if (waits_for_grant()) wake();  // that one may not know that it has to look for grants
+    if (elsewhere) {
+      lock.unlock();
+      ::poll(nullptr, 0, kGrantNapMs);
+      lock.lock();
+      return;
+    }
     const std::uint32_t news = news_.load();
     lock.unlock();
     news_.wait(news);

@@ -59,6 +59,8 @@ class Condition {
   virtual std::string describe(std::int64_t seconds) const = 0;
   // Ends it with an error, here and on the other ranks.
   virtual void time_out(const Error &error) = 0;
+  // Of a thread of the program's, which may do what else has to move (WaitPolicy::while_waiting).
+  virtual bool in_a_call() const { return true; }
 };
 
 class OfCommunicator : public Condition {

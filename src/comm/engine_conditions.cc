@@ -77,6 +77,7 @@ void Engine::serve(Lock &lock) {
    public:
     explicit Stopped(const Engine &engine) : engine_(engine) {}
     bool over() const override { return !engine_.serving_.load(std::memory_order_relaxed); }
+    bool in_a_call() const override { return false; }
 
    private:
     const Engine &engine_;

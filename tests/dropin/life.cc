@@ -65,6 +65,42 @@ int life() {
   return failures;
 }
 
+// Case 56: what the process does on each signal, for a comparison with and without the drop-in.
+int signals() {
+  std::string list;
+  for (int number = 1; number < 65; ++number) {
+    struct sigaction action {};
+    if (sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_DFL)
+      list += " " + std::to_string(number) + (action.sa_handler == SIG_IGN ? "i" : "h");
+  }
+  if (world().rank == 0) std::printf("signals:%s\n", list.c_str());
+  return 0;
+}
+
+// Ranks that do not agree: Tutti's to notice, and told by the handler of this communicator, whoever waits.
+int mismatch(MPI_Comm parent, MPI_Errhandler handler, bool nonblocking) {
+  int failures = 0;
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_dup(parent, &comm);
+  MPI_Comm_set_errhandler(comm, handler);
+  handler_code = MPI_SUCCESS;
+  std::vector<int> in(200, 1), out(200);
+  const int count = world().rank == 1 ? 200 : 100;
+  int result = MPI_SUCCESS;
+  if (nonblocking) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    result = MPI_Iallreduce(in.data(), out.data(), count, MPI_INT, MPI_SUM, comm, &request);
+    if (result == MPI_SUCCESS) result = MPI_Wait(&request, MPI_STATUS_IGNORE);
+  } else {
+    result = MPI_Allreduce(in.data(), out.data(), count, MPI_INT, MPI_SUM, comm);
+  }
+  failures += expect(result != MPI_SUCCESS && handler_code == result, "the mismatch was not told");
+  failures +=
+      expect(handler_text.find("Tutti") != std::string::npos && handler_text.find("mismatch") != std::string::npos,
+             "the text is '" + handler_text + "'");
+  return failures;
+}
+
 int errors() {
   int failures = 0;
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
@@ -78,14 +114,7 @@ int errors() {
   int bad_class = MPI_SUCCESS;
   MPI_Error_class(bad, &bad_class);
   failures += expect(bad_class == MPI_ERR_ROOT && handler_code == bad, "a bad root is not MPI_ERR_ROOT");
-  handler_code = MPI_SUCCESS;
-  // Ranks that do not agree: Tutti's to notice, and told by the handler of this communicator.
-  std::vector<int> in(200, 1), out(200);
-  const int result = MPI_Allreduce(in.data(), out.data(), world().rank == 1 ? 200 : 100, MPI_INT, MPI_SUM, comm);
-  failures += expect(result != MPI_SUCCESS && handler_code == result, "the mismatch was not told");
-  failures +=
-      expect(handler_text.find("Tutti") != std::string::npos && handler_text.find("mismatch") != std::string::npos,
-             "the text is '" + handler_text + "'");
+  failures += mismatch(comm, handler, false) + mismatch(comm, handler, true);
   MPI_Errhandler_free(&handler);
   return failures;
 }

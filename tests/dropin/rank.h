@@ -32,5 +32,9 @@ int reductions(bool nonblocking);
 int progress();
 int life();
 int errors();
+int signals();
+int mixing();
+int elsewhere();
+int threads();
 
 }  // namespace tutti::test

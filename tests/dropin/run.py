@@ -94,7 +94,82 @@ def cannot_start():
     check("Tutti could not start" in text and "TUTTI_EAGER_BYTES=many is not accepted" in text, "no reason is told")
 
 
-CASES = {"refuse": refuse, "off": off, "none": none, "cannot_start": cannot_start}
+def fortran():
+    """Case 47: Fortran through each of its interfaces, all of it handled."""
+    for binding in ("MPIF", "MPI", "F08"):
+        status, text = run(f"{BUILD}/bin/dropin_fortran_{binding}_{MPI}", TUTTI_MPI_STATS="1")
+        check(status == 0 and "fortran: 0 failures" in text, f"{binding}: status {status}")
+        check(calls(text, "all calls of all ranks") == (10 * RANKS, 0), f"{binding}: not all calls were handled")
+        check(calls(text, "Iallreduce") == (RANKS, 0), f"{binding}: MPI_Iallreduce was not handled")
+
+
+def signals():
+    """Case 56: the process does on each signal what it does without the drop-in."""
+    told = [re.findall("signals:.*", run(PROGRAM, "signals", preload=preload)[1]) for preload in ("", library(MPI))]
+    check(told[0] and told[0] == told[1], f"without and with: {told}")
+
+
+def misspelt():
+    """Case 59: a variable that there is not is told, with the one that was meant."""
+    status, text = run(PROGRAM, "nothing", TUTTI_MPI_STAT="1")
+    check(status == 0 and "did you mean TUTTI_MPI_STATS" in text, "no warning")
+
+
+def memcheck():
+    """Case 58: nothing that valgrind finds is Tutti's; what the MPI itself does it may find."""
+    status, text = run("valgrind", "-q", "--error-limit=no", PROGRAM, "mixing")
+    check(status == 0 and "mixing: 0 failures" in text, f"status {status}")
+    frames = re.findall(r"(?:==\d+== +)(at|by) 0x[0-9A-F]+: (.*)", text)
+    first = True
+    for word, where in frames:
+        first = first or word == "at"
+        if not first or "vgpreload" in where or "libc.so" in where:
+            continue
+        first = False
+        check("libtutti" not in where and not re.search(r"tutti::(?!test)", where), f"valgrind: {where}")
+
+
+def progress_thread():
+    """A progress thread of Tutti's makes no calls of the MPI's, and the program's thread still drives both."""
+    status, text = run(PROGRAM, "progress", TUTTI_PROGRESS="shared", TUTTI_MPI_STATS="1")
+    check(status == 0 and "progress: 0 failures" in text, f"status {status}")
+    check(calls(text, "Allreduce") == (RANKS, 0), "nothing was handled")
+
+
+def chain():
+    """Tools of MPI's profiling interface before and after: each sees what it should, and Tutti handles the same."""
+    tool = f"{BUILD}/lib/libdropin_tool_{MPI}.so"
+    status, text = run(PROGRAM, "life", preload=f"{tool}:{library(MPI)}", TUTTI_MPI_STATS="1")
+    check(status == 0 and "tool: 203 reductions, 3 copies" in text, "the tool before does not see all calls")
+    check(calls(text, "Allreduce") == (203 * RANKS, 0), "what comes by way of a tool is not handled")
+    status, text = run(PROGRAM, "life", preload=f"{library(MPI)}:{tool}", TUTTI_MPI_STATS="1")
+    check(status == 0 and "tool: 0 reductions, 3 copies" in text, "the tool after sees what was handled")
+    status, text = run(PROGRAM, "life", preload=f"{library(MPI)}:{tool}", TUTTI_MPI_STATS="1", TUTTI_MPI_OFF="Allreduce")
+    check(status == 0 and "tool: 203 reductions, 3 copies" in text, "the tool after does not see what is passed on")
+    check(calls(text, "Barrier") == (3 * RANKS, 0), "the rest is not handled")
+
+
+def tutti_run():
+    """tutti-run --mpi finds the library that fits the launcher; what it cannot do it says."""
+    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", TUTTI_MPI_STATS="1")
+
+    def start(*arguments):
+        done = subprocess.run([f"{BUILD}/bin/tutti-run", "--mpi", *arguments], env=environment, text=True, timeout=60,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        print(done.stdout, end="")
+        return done.returncode, done.stdout
+
+    status, text = start(f"mpirun.{MPI}", "-n", "2", PROGRAM, "life")
+    check(status == 0 and calls(text, "Allreduce") == (406, 0), "the program was not handled")
+    status, text = start("true", "-n", "2", PROGRAM)
+    check(status == 126 and "names neither Open MPI nor MPICH" in text, "another launcher is taken")
+    status, text = start()
+    check(status == 126 and "no launcher given" in text, "no launcher is no error")
+
+
+CASES = {function.__name__: function
+         for function in (cannot_start, chain, fortran, memcheck, misspelt, none, off, progress_thread, refuse, signals,
+                          tutti_run)}
 if CASE in CASES:
     CASES[CASE]()
 elif CASE.split("_")[0] in ("movement", "reductions"):

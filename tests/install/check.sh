@@ -39,6 +39,14 @@ step_symbols() {
     tr -d '(' | sort)
   diff <(echo "$declared") <(echo "$seen") || fail "exported symbols (right) are not those declared (left)"
   ! nm -D --undefined-only "$library" | grep -w 'ibv_.*' || fail "libibverbs must be loaded at run time only"
+  # The drop-in: MPI's functions, each under both names, and nothing else (case 58).
+  for library in "$(library_folder)"/libtutti-mpi-*.so; do
+    seen=$(nm -D --defined-only "$library" | awk '{sub(/@.*/, "", $3); print $3}' | sort)
+    ! grep -vE '^P?MPIX?_' <<<"$seen" || fail "$library exports more than MPI's functions"
+    diff <(grep -E '^MPI' <<<"$seen") <(grep -E '^PMPI' <<<"$seen" | sed 's/^P//') ||
+      fail "$library has one of the names of a function only"
+    readelf -d "$library" | grep -q 'RUNPATH.*\[\$ORIGIN\]' || fail "$library does not find libtutti beside it"
+  done
 }
 
 # Each header compiles alone, in its language and strictly.
@@ -93,6 +101,8 @@ step_run_mpi() {
   local program
   for program in "$work/examples/allreduce_mpi" "$work/allreduce_mpi"; do
     expect_output 'sum over 2 ranks: 1 3 5' mpirun --oversubscribe -n 2 "$program"
+    # The same program on the drop-in, which is beside tutti-run and the library.
+    expect_output 'sum over 2 ranks: 1 3 5' "$prefix/bin/tutti-run" --mpi mpirun --oversubscribe -n 2 "$program"
   done
   # The installed programs find their library by themselves.
   mpirun --oversubscribe -n 2 "$prefix/bin/tutti-perf" allreduce -e 1K -f 4 >"$work/perf.log" ||

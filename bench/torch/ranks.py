@@ -38,12 +38,12 @@ def measure(call, seconds):
 
 
 def in_turns(calls, seconds):
-    """The median of each call by name, of the slowest rank, in the best round: others may have used the cores."""
-    best = {name: float("inf") for name in calls}
+    """The median of each call by name, of the slowest rank, in microseconds, for each round."""
+    medians = {name: [] for name in calls}
     for _ in range(ROUNDS):
         for name, call in calls.items():
-            best[name] = min(best[name], slowest(statistics.median(measure(call, seconds / ROUNDS))))
-    return best
+            medians[name].append(slowest(statistics.median(measure(call, seconds / ROUNDS))) * 1e6)
+    return medians
 
 
 def allreduce(groups, bytes_, seconds):

@@ -7,25 +7,18 @@
 import argparse
 import html
 import json
-import math
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-
-
-def text_of(bytes_):
-    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
-        if bytes_ >= unit:
-            return f"{bytes_ // unit} {name}"
-    return f"{bytes_} B"
+sys.path.insert(0, os.path.dirname(HERE))
+import report  # noqa: E402: beside this folder
 
 
 def c_calls(build, ranks, most):
-    """Seconds of the C call by bytes, as tutti-perf measures it."""
+    """Microseconds of the C call by bytes, as tutti-perf measures it."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "perf.json")
         program = os.path.join(build, "bin", "tutti-perf")
@@ -33,7 +26,7 @@ def c_calls(build, ranks, most):
                         str(most), "-f", "2", "-d", "float", "--in-place", "--json", out], check=True, stdout=subprocess.DEVNULL)
         with open(out) as file:
             perf = json.load(file)
-    return {row["bytes"]: row["time_us"] * 1e-6 for row in perf["results"]}
+    return {row["bytes"]: row["time_us"] for row in perf["results"]}
 
 
 def measure(arguments):
@@ -47,69 +40,30 @@ def measure(arguments):
         with open(out) as file:
             results = json.load(file)
     of_c = c_calls(arguments.build, arguments.ranks, most)
-    for row in results["allreduce"]:
-        row["c"] = of_c.get(row["bytes"])
-    results["machine"] = {"cpu": cpu(), "cores": os.cpu_count(), "system": platform.platform()}
-    results["units"] = "seconds: the median of single calls, of the slowest rank, in the best of five rounds"
-    return results
+    meta = {"ranks": results["ranks"], "torch": results["torch"], "tutti": results["tutti"], **report.machine()}
+    rows = [{"what": "allreduce", "bytes": row["bytes"], "c_call_us": of_c.get(row["bytes"]), **times(row)}
+            for row in results["allreduce"]]
+    rows += [{"what": "step of DistributedDataParallel", "parameters": row["parameters"], **times(row)} for row in results["ddp"]]
+    return meta, rows
 
 
-def cpu():
-    with open("/proc/cpuinfo") as file:
-        return next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), "unknown")
+def times(row):
+    ours, gloo = report.summary(row["tutti"]), report.summary(row["gloo"])
+    return {"tutti_us": ours, "peers_us": {"gloo": gloo}, "ratio_to_best": gloo["median"] / ours["median"]}
 
 
-def tables(results):
+def tables(rows):
     """The rows of both tables, as texts, the heading first."""
+    def text(time):
+        return "{0} ({1}..{2})".format(*map(report.time_text, (time["median"], *time["quartiles"])))
+
+    def common(row):
+        return [text(row["tutti_us"]), text(row["peers_us"]["gloo"]), f"{row['ratio_to_best']:.2f}"]
     yield "allreduce of float32", [["size", "tutti µs", "Gloo µs", "Gloo / tutti", "C call µs", "torch adds µs"]] + [
-        [text_of(row["bytes"]), f"{row['tutti'] * 1e6:.1f}", f"{row['gloo'] * 1e6:.1f}",
-         f"{row['gloo'] / row['tutti']:.1f}",
-         "" if row["c"] is None else f"{row['c'] * 1e6:.1f}",
-         "" if row["c"] is None else f"{(row['tutti'] - row['c']) * 1e6:.1f}"] for row in results["allreduce"]]
-    yield "step of DistributedDataParallel", [["parameters", "tutti ms", "Gloo ms", "Gloo / tutti"]] + [
-        [f"{row['parameters']:,}", f"{row['tutti'] * 1e3:.2f}", f"{row['gloo'] * 1e3:.2f}",
-         f"{row['gloo'] / row['tutti']:.2f}"] for row in results["ddp"]]
-
-
-def chart(results):
-    """Both curves over the size, both axes logarithmic, as SVG."""
-    rows, width, height, left = results["allreduce"], 640, 320, 60
-    times = [row[name] for row in rows for name in ("tutti", "gloo")]
-    low, high = math.floor(math.log10(min(times))), math.ceil(math.log10(max(times)))
-
-    def place(row, name):
-        across = math.log2(row["bytes"] / rows[0]["bytes"]) / max(1, math.log2(rows[-1]["bytes"] / rows[0]["bytes"]))
-        up = (math.log10(row[name]) - low) / (high - low)
-        return f"{left + across * (width - left - 20):.1f},{height - 30 - up * (height - 50):.1f}"
-    lines = [f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="time of an allreduce by size">']
-    for power in range(low, high + 1):
-        y = height - 30 - (power - low) / (high - low) * (height - 50)
-        lines.append(f'<line x1="{left}" y1="{y:.1f}" x2="{width - 20}" y2="{y:.1f}" class="grid"/>'
-                     f'<text x="4" y="{y + 4:.1f}">{10 ** (power + 6):g} µs</text>')
-    for row in rows:
-        lines.append(f'<text x="{place(row, "tutti").split(",")[0]}" y="{height - 10}" text-anchor="middle">'
-                     f'{text_of(row["bytes"])}</text>')
-    for name in ("tutti", "gloo"):
-        lines.append(f'<polyline class="{name}" points="{" ".join(place(row, name) for row in rows)}"/>')
-    return "\n".join(lines + ["</svg>"])
-
-
-def page(results):
-    machine = results["machine"]
-    parts = ["""<!doctype html><html lang="en"><meta charset="utf-8"><title>tutti and Gloo under torch.distributed</title><style>
-body{font:16px/1.5 sans-serif;max-width:50em;margin:2em auto;padding:0 1em}td,th{padding:.2em 1em;text-align:right}
-table{border-collapse:collapse}tr:nth-child(even){background:#f2f2f2}svg{width:100%}svg text{font-size:11px}
-polyline{fill:none;stroke-width:2}.tutti{stroke:#06c;color:#06c}.gloo{stroke:#c50;color:#c50}.grid{stroke:#ddd}</style>""",
-             f"<h1>tutti and Gloo under torch.distributed</h1><p>{results['ranks']} ranks, torch {results['torch']}, tutti "
-             f"{results['tutti']}, {html.escape(machine['cpu'])}, {machine['cores']} cores. {results['units'].capitalize()}."
-             '</p><p>Lines: <b class="tutti">tutti</b>, <b class="gloo">Gloo</b>.</p>', chart(results)]
-    for title, rows in tables(results):
-        parts.append(f"<h2>{title}</h2><table>")
-        for number, row in enumerate(rows):
-            cell = "td" if number else "th"
-            parts.append("<tr>" + "".join(f"<{cell}>{html.escape(each)}</{cell}>" for each in row) + "</tr>")
-        parts.append("</table>")
-    return "\n".join(parts) + "</html>\n"
+        [report.size_text(row["bytes"]), *common(row), report.time_text(row["c_call_us"]),
+         f"{row['tutti_us']['median'] - row['c_call_us']:.1f}"] for row in rows if row["what"] == "allreduce"]
+    yield "step of DistributedDataParallel", [["parameters", "tutti µs", "Gloo µs", "Gloo / tutti"]] + [
+        [f"{row['parameters']:,}", *common(row)] for row in rows if "parameters" in row]
 
 
 def main():
@@ -119,16 +73,20 @@ def main():
     parser.add_argument("--out", default=".")
     parser.add_argument("--quick", action="store_true", help="seconds, up to 64 KiB: to see that it works")
     arguments = parser.parse_args()
-    results = measure(arguments)
-    os.makedirs(arguments.out, exist_ok=True)
-    with open(os.path.join(arguments.out, "torch.json"), "w") as file:
-        json.dump(results, file, indent=1)
-    with open(os.path.join(arguments.out, "torch.html"), "w") as file:
-        file.write(page(results))
-    for title, rows in tables(results):
+    meta, rows = measure(arguments)
+    reduced = [row for row in rows if row["what"] == "allreduce"]
+    intro = (f"<p>{meta['ranks']} ranks, torch {meta['torch']}, tutti {meta['tutti']}, {html.escape(meta['cpu'])}, {meta['cores']} cores. "
+             "Single calls, the slowest rank: the median of a round, and of five rounds that alternate, their quartiles in brackets.</p>")
+    chart = report.chart("allreduce: time", [row["bytes"] for row in reduced],
+                         {"tutti": [row["tutti_us"]["median"] for row in reduced],
+                          "Gloo": [row["peers_us"]["gloo"]["median"] for row in reduced],
+                          "C call": [row["c_call_us"] for row in reduced]}, dashed=("C call",))
+    parts = [intro, chart]
+    for title, table in tables(rows):
+        parts += [f"<h2>{title}</h2>", report.table(table)]
         print(title)
-        for row in rows:
-            print("".join(f"{each:>16}" for each in row))
+        report.print_table(table)
+    report.write(arguments.out, "torch", meta, rows, "tutti and Gloo under torch.distributed", parts)
 
 
 if __name__ == "__main__":

@@ -131,7 +131,7 @@ void Work::ended(const tutti_status &status, const Error *error) noexcept {
   c10::intrusive_ptr<c10::ivalue::Future> future;
   {
     const std::scoped_lock lock(mutex_);
-    future = future_;
+    if (future_ && !std::exchange(future_told_, true)) future = future_;
   }
   if (future)
     Callbacks::get().run([self = c10::intrusive_ptr<Work>::reclaim_copy(this), future] { self->complete(*future); });
@@ -147,7 +147,8 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
   if (future_) return future_;
   future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
   auto future = future_;
-  const bool done = completed_;
+  // Between the end and its being told: whoever comes first tells.
+  const bool done = completed_ && !std::exchange(future_told_, true);
   lock.unlock();
   if (done) complete(*future);
   return future;

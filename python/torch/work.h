@@ -48,6 +48,7 @@ class Work final : public c10d::Work, public Operation {
   const std::weak_ptr<Progress> progress_;
   int source_ = -1;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
+  bool future_told_ = false;
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
 };
 

@@ -119,7 +119,16 @@ def netpipe(preload):
     return len(lines(text, "Integrity check passed|ntegrity")), text
 
 
-APPS = {"hpcc": hpcc, "mpi4py": mpi4py, "lammps": lammps, "pblas": pblas, "lu": lu, "blacs": blacs, "netpipe": netpipe}
+def fftw(preload):
+    """FFTW over MPI, by a driver of ours."""
+    program = f"{WORK}/fftw"
+    subprocess.run([f"mpicc.{MPI}", "-O1", f"{HERE}/fftw.c", "-o", program, "-lfftw3_mpi", "-lfftw3", "-lm"], check=True)
+    text = launch(preload, 3, program)
+    assert "right" in text and "WRONG" not in text, text
+    return lines(text, "^fftw:"), text
+
+
+APPS = {"fftw": fftw, "hpcc": hpcc, "mpi4py": mpi4py, "lammps": lammps, "pblas": pblas, "lu": lu, "blacs": blacs, "netpipe": netpipe}
 UNCOUNTED = ("blacs",)
 
 

@@ -124,6 +124,7 @@ int threads() {
   std::vector<MPI_Comm> comms(kThreads);
   std::vector<int> failures(kThreads);
   std::vector<std::thread> list;
+  list.reserve(kThreads);
   for (MPI_Comm &comm : comms) MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   for (int id = 0; id < kThreads; ++id)
     list.emplace_back([&, id] {

@@ -228,6 +228,10 @@ def works():
                 lambda done: dist.all_reduce(done.value()[0], async_op=True).get_future().wait()[0])
             assert again.wait()[0] == sum(range(1, size + 1)) * size
             assert work.result()[0] is x or torch.equal(work.result()[0], x)
+        for count in range(15_000, 45_000, 100):  # futures that are asked for just when it ends
+            x = torch.ones(count)
+            work = dist.all_reduce(x, async_op=True)
+            assert work.get_future().wait()[0][-1] == size
         # What nobody waits for goes on.
         x = torch.full((1 << 20,), 1.0)
         work = dist.all_reduce(x, async_op=True)

@@ -4,10 +4,10 @@ import html
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
+import mpirun
 import report
 
 PEERS = {"openmpi": ("Open MPI", "tutti-perf"), "mpich": ("MPICH", "tutti-perf-mpich")}
@@ -19,7 +19,6 @@ def perf(options, peer, collective, ranks, limit, checked):
     """The results of one run of tutti-perf beside one MPI."""
     program = options.build / "bin" / PEERS[peer][1]
     smallest, largest = options.sizes.split("-")
-    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     start = [f"mpirun.{peer}", "-n", str(ranks)]
     crowded = ranks > (os.cpu_count() or 1)
     if peer == "openmpi":
@@ -30,9 +29,9 @@ def perf(options, peer, collective, ranks, limit, checked):
         out = pathlib.Path(folder) / "out.json"
         command = start + [str(program), collective, "-b", smallest, "-e", largest, "-c", str(int(checked)), "--vs", "mpi",
                            "--json", str(out)] + (["--vs", "limit"] if limit else [])
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        if done.returncode != 0:
-            sys.exit(f"{done.stdout}\ncompare: {' '.join(command)} ended with status {done.returncode}")
+        status, said = mpirun.run(command, None, env=mpirun.environment())
+        if status != 0:
+            sys.exit(f"{said}\ncompare: {' '.join(command)} ended with status {status}")
         return json.loads(out.read_text())
 
 

@@ -6,36 +6,19 @@ import json
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 
+import mpirun
 import report
 
-MELT = """units lj
-atom_style atomic
-lattice fcc 0.8442
-region box block 0 10 0 10 0 10
-create_box 1 box
-create_atoms 1 box
-mass 1 1.0
-velocity all create 3.0 87287 loop geom
-pair_style lj/cut 2.5
-pair_coeff 1 1 1.0 1.0 2.5
-neighbor 0.3 bin
-fix 1 all nve
-thermo 1
-run 300
-"""
-
-
-def known_programs(folder):
+def known_programs():
     """(name, command) of those that are installed here."""
-    (folder / "melt.in").write_text(MELT)
     yield "collectives from Python", ["/usr/bin/python3", str(report.ROOT / "tests/apps/collectives.py")]
     if shutil.which("lmp"):
-        yield "lammps, a melt", ["lmp", "-in", str(folder / "melt.in"), "-log", "none"]
+        yield "lammps, a melt", ["lmp", "-in", str(report.ROOT / "tests/apps/melt.in"), "-log", "none", "-var", "SIDE", "10",
+                                "-var", "STEPS", "300", "-var", "TOLD", "1"]
 
 
 def run(options, command, dropin, folder):
@@ -48,18 +31,16 @@ def run(options, command, dropin, folder):
     for library in libraries:
         if not library.exists():
             sys.exit(f"compare: there is no {library}: build it (cmake --build --preset release)")
-    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMP_NUM_THREADS="1",
-                       OPENBLAS_NUM_THREADS="1", BENCH_CLOCK_FILE=str(clock_file))
     start = [f"mpirun.{options.mpi}", "-n", str(options.n)]
     if options.mpi == "openmpi":
         start += ["-x", "BENCH_CLOCK_FILE"] + (["--oversubscribe"] if options.n > (os.cpu_count() or 1) else [])
     start += ["env", "LD_PRELOAD=" + ":".join(map(str, libraries))]
     began = time.monotonic()
-    done = subprocess.run(start + command, env=environment, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, errors="replace")
+    status, said = mpirun.run(start + command, None, cwd=folder, env=mpirun.environment(
+        OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", BENCH_CLOCK_FILE=str(clock_file)))
     took = time.monotonic() - began
-    if done.returncode != 0:
-        sys.exit(f"{done.stdout}\ncompare: {' '.join(command)} ended with status {done.returncode} "
+    if status != 0:
+        sys.exit(f"{said}\ncompare: {' '.join(command)} ended with status {status} "
                  f"{'with' if dropin else 'without'} the drop-in")
     if not clock_file.exists():
         sys.exit(f"compare: {command[0]} has not called MPI_Finalize")
@@ -105,7 +86,7 @@ def main(options):
         command[0] = str(pathlib.Path(command[0]).resolve())
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        programs = [(pathlib.Path(command[0]).name, command)] if command else list(known_programs(folder))
+        programs = [(pathlib.Path(command[0]).name, command)] if command else list(known_programs())
         results = [compare(options, name, each, folder) for name, each in programs]
     meta = {"ranks": options.n, "mpi": options.mpi, "rounds": options.rounds, **report.machine()}
     table = list(rows(results))

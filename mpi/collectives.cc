@@ -50,9 +50,6 @@ int with_request(Mode mode, const Arguments &arguments, MPI_Request *request, Pa
 using namespace tutti::mpi;  // NOLINT: this file only defines the C functions below
 
 // NOLINTBEGIN: MPI's own declarations
-#define TUTTI_MPI_TEXT(name) #name
-#define TUTTI_MPI_ALIAS(name) __attribute__((alias(TUTTI_MPI_TEXT(name))))
-
 // One function under both names. `Member` is what it is in Functions.
 #define TUTTI_MPI_BLOCKING(symbol, pmpi_symbol, Member, name, Count, Displ)            \
   int symbol(TUTTI_PARAMETERS_##name(Count, Displ)) {                                  \

@@ -126,7 +126,6 @@ void end_communicators() {
 using namespace tutti::mpi;  // NOLINT: this file only defines the C functions below
 
 // NOLINTBEGIN: MPI's own declarations
-#define TUTTI_MPI_ALIAS(name) __attribute__((alias(#name)))
 extern "C" {
 
 int MPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm) {

@@ -29,7 +29,6 @@ void find(Function &function, void *where, const std::string &name) {
 
 Functions look_up(void *where, const std::string &prefix) {
   Functions functions;
-#define TUTTI_MPI_TEXT(name) #name
 #define TUTTI_MPI_NAME_OF(name) TUTTI_MPI_TEXT(name)
 #define TUTTI_MPI_FIND(Name, name)                        \
   find(functions.Name, where, prefix + "MPI_" #Name);     \

@@ -10,6 +10,10 @@
 
 #include "library.h"
 
+// The second name of a function that is defined here.
+#define TUTTI_MPI_TEXT(name) #name
+#define TUTTI_MPI_ALIAS(name) __attribute__((alias(TUTTI_MPI_TEXT(name))))
+
 // All but the barrier have counts.
 #define TUTTI_MPI_COUNTING(X)                   \
   X(Allreduce, allreduce)                       \

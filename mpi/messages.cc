@@ -8,8 +8,6 @@
 namespace tutti::mpi {
 namespace {
 
-bool nothing_of_tutti() { return Inside::now() || !state().up || !requests().any(); }
-
 // Until `test` says that it is the end.
 template <class Test>
 int poll_until(Test test) {
@@ -36,7 +34,6 @@ int complete(MPI_Status *status, Start start) {
 using namespace tutti::mpi;  // NOLINT: this file only defines the C functions below
 
 // NOLINTBEGIN: MPI's own declarations
-#define TUTTI_MPI_ALIAS(name) __attribute__((alias(#name)))
 #define TUTTI_MPI_SEND(Name, Iname)                                                                       \
   int MPI_##Name(const void *buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm) {      \
     if (nothing_of_tutti())                                                                               \

@@ -82,11 +82,7 @@ Reason Operation::prepare(const Arguments &arguments, const Communicator &commun
   call_.type = TUTTI_BYTE;
   call_.root = arguments.root;
   if (!valid(arguments)) return Reason::arguments;
-  if (reduces(arguments.collective)) {
-    Reason reason = Reason::none;
-    reduce(arguments, reason);
-    return reason;
-  }
+  if (reduces(arguments.collective)) return reduce(arguments);
   move(arguments);
   return Reason::none;
 }
@@ -267,10 +263,9 @@ void Operation::move(const Arguments &arguments) {
   call_.out_displs = out_displs_.data();
 }
 
-bool Operation::reduce(const Arguments &arguments, Reason &reason) {
+Reason Operation::reduce(const Arguments &arguments) {
   Reduction reduction;
-  reason = resolve(arguments.op, arguments.in.type, reduction);
-  if (reason != Reason::none) return false;
+  if (const Reason reason = resolve(arguments.op, arguments.in.type, reduction); reason != Reason::none) return reason;
   local_ = std::move(reduction.local);
   call_.type = reduction.type;
   call_.op = reduction.op;
@@ -291,7 +286,7 @@ bool Operation::reduce(const Arguments &arguments, Reason &reason) {
   }
   const Layout &layout = reduction.layout;
   const auto extent = static_cast<std::size_t>(layout.extent);
-  if (!reduction.spread) return true;
+  if (!reduction.spread) return Reason::none;
   const MPI_Datatype type = keep(arguments.in.type);
   const bool has_result = arguments.collective != Collective::reduce || arguments.root == rank_;
   const bool undefined = arguments.collective == Collective::exscan && rank_ == 0;
@@ -299,11 +294,11 @@ bool Operation::reduce(const Arguments &arguments, Reason &reason) {
   std::memset(in, 0, static_cast<std::size_t>(all) * extent);  // gaps travel, too
   add(Way::pack, in_place(arguments.in) ? arguments.out.buffer : arguments.in.buffer, all, type, layout, in, true);
   call_.in = in;
-  if (!has_result) return true;
+  if (!has_result) return Reason::none;
   char *const out = memory(static_cast<std::size_t>(mine) * extent);
   if (!undefined) add(Way::unpack, arguments.out.buffer, mine, type, layout, out, true);
   call_.out = out;
-  return true;
+  return Reason::none;
 }
 
 }  // namespace tutti::mpi

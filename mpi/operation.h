@@ -49,7 +49,7 @@ class Operation {
 
   bool valid(const Arguments &arguments) const;
   void move(const Arguments &arguments);
-  bool reduce(const Arguments &arguments, Reason &reason);
+  Reason reduce(const Arguments &arguments);
   char *memory(std::size_t bytes);
   void add(Way way, void *user, std::int64_t count, MPI_Datatype type, const Layout &layout, char *plain, bool spread);
   // `blocks` blocks of side.count elements each; ways: whether they are sent, filled, or both, then only block `own`

@@ -7,7 +7,6 @@
 using namespace tutti::mpi;  // NOLINT: this file only defines the C functions below
 
 // NOLINTBEGIN: MPI's own declarations
-#define TUTTI_MPI_ALIAS(name) __attribute__((alias(#name)))
 // Parameters and names come in parentheses.
 #define TUTTI_MPI_ACCOMPANIED(Name, parameters, names)                \
   int MPI_##Name parameters {                                         \

@@ -40,6 +40,13 @@ Requests &requests() {
   return all;
 }
 
+bool nothing_of_tutti() { return Inside::now() || !state().up || !requests().any(); }
+
+bool Requests::any_persistent() {
+  const std::lock_guard lock(mutex_);
+  return !persistent_.empty();
+}
+
 void Requests::add(tutti_request *request, Started started) {
   const std::lock_guard lock(mutex_);
   requests_.push_back(request);
@@ -249,7 +256,7 @@ Helper &helper() {
 
 }  // namespace
 
-Accompanied::Accompanied() : engaged_(!Inside::now() && state().up && requests().any()) {
+Accompanied::Accompanied() : engaged_(!nothing_of_tutti()) {
   if (engaged_) helper().engage();
 }
 

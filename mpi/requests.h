@@ -30,7 +30,7 @@ class Requests {
   bool free_persistent(MPI_Request *request, int *status);
 
   bool any() const { return active_.load(std::memory_order_relaxed) != 0; }
-  bool any_persistent() const { return !persistent_.empty(); }
+  bool any_persistent();
   // Lets Tutti go on, and completes what is done.
   void poll();
   // Until this one is done, if it is one of Tutti's and one thread calls; sleeps as Tutti does.
@@ -73,6 +73,9 @@ class Requests {
 };
 
 Requests &requests();
+
+// Whether a call that waits is the MPI's alone.
+bool nothing_of_tutti();
 
 // The pauses of who polls both sides: short at first, then it gives its core away, then it sleeps.
 class Pause {

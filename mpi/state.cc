@@ -165,7 +165,7 @@ int MPI_Init(int *argc, char ***argv) {
   if (ours && status == MPI_SUCCESS) begin();
   return status;
 }
-int PMPI_Init(int *, char ***) __attribute__((alias("MPI_Init")));
+int PMPI_Init(int *, char ***) TUTTI_MPI_ALIAS(MPI_Init);
 
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
   refuse_other_mpi();
@@ -174,13 +174,13 @@ int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
   if (ours && status == MPI_SUCCESS) begin();
   return status;
 }
-int PMPI_Init_thread(int *, char ***, int, int *) __attribute__((alias("MPI_Init_thread")));
+int PMPI_Init_thread(int *, char ***, int, int *) TUTTI_MPI_ALIAS(MPI_Init_thread);
 
 int MPI_Finalize(void) {
   if (!Inside::now()) end();
   return pass_on([&](const Functions &f) { return f.Finalize(); });
 }
-int PMPI_Finalize(void) __attribute__((alias("MPI_Finalize")));
+int PMPI_Finalize(void) TUTTI_MPI_ALIAS(MPI_Finalize);
 
 int MPI_Op_free(MPI_Op *op) {
   if (!Inside::now() && state().up && op != nullptr && keeps_op(*op)) {
@@ -189,7 +189,7 @@ int MPI_Op_free(MPI_Op *op) {
   }
   return pass_on([&](const Functions &f) { return f.Op_free(op); });
 }
-int PMPI_Op_free(MPI_Op *) __attribute__((alias("MPI_Op_free")));
+int PMPI_Op_free(MPI_Op *) TUTTI_MPI_ALIAS(MPI_Op_free);
 
 int MPI_Type_free(MPI_Datatype *type) {
   if (!Inside::now() && state().up && type != nullptr && keeps_type(*type)) {
@@ -198,7 +198,7 @@ int MPI_Type_free(MPI_Datatype *type) {
   }
   return pass_on([&](const Functions &f) { return f.Type_free(type); });
 }
-int PMPI_Type_free(MPI_Datatype *) __attribute__((alias("MPI_Type_free")));
+int PMPI_Type_free(MPI_Datatype *) TUTTI_MPI_ALIAS(MPI_Type_free);
 
 }  // extern "C"
 // NOLINTEND

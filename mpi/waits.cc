@@ -8,8 +8,6 @@
 namespace tutti::mpi {
 namespace {
 
-bool nothing_of_tutti() { return Inside::now() || !state().up || !requests().any(); }
-
 // `test` asks the MPI, and says in its second argument whether that is the end; `wait` is for when nothing is Tutti's
 // any more.
 template <class Test, class Wait>
@@ -41,7 +39,6 @@ int test_once(Test test) {
 using namespace tutti::mpi;  // NOLINT: this file only defines the C functions below
 
 // NOLINTBEGIN: MPI's own declarations
-#define TUTTI_MPI_ALIAS(name) __attribute__((alias(#name)))
 extern "C" {
 
 int MPI_Wait(MPI_Request *request, MPI_Status *status) {

@@ -43,6 +43,14 @@ void check_counts(const char *call, const char *what, const Tensors &lists, std:
                 count);
 }
 
+// The one list of a call that has a tensor for each rank.
+const Tensors &one_for_each(const char *call, const char *what, const std::vector<Tensors> &lists, int ranks) {
+  TORCH_CHECK(lists.size() == 1 && lists[0].size() == static_cast<std::size_t>(ranks), call, ": the ", what,
+              " has to be one list of ", ranks, " tensors, one for each rank");
+  check_tensors(call, lists[0]);
+  return lists[0];
+}
+
 bool all_of_size(const Tensors &tensors, std::size_t count) {
   return std::all_of(tensors.begin(), tensors.end(), [count](const at::Tensor &t) { return count_of(t) == count; });
 }
@@ -255,10 +263,7 @@ ProcessGroupTutti::WorkPtr ProcessGroupTutti::allgather(Lists &outputs, Tensors 
                                                         const c10d::AllgatherOptions &options) {
   Job job(OpType::ALLGATHER, "tutti:all_gather", TUTTI_ALLGATHER, options.timeout);
   const at::Tensor &input = only(job.name(), "the input", inputs);
-  TORCH_CHECK(outputs.size() == 1 && outputs[0].size() == static_cast<std::size_t>(getSize()), job.name(),
-              ": the output has to be one list of ", getSize(), " tensors, one for each rank");
-  const Tensors &into = outputs[0];
-  check_tensors(job.name(), into);
+  const Tensors &into = one_for_each(job.name(), "output", outputs, getSize());
   check_same_type(job.name(), input, into[0]);
   job.parts.inputs = inputs;
   job.parts.outputs = into;
@@ -327,13 +332,11 @@ ProcessGroupTutti::WorkPtr ProcessGroupTutti::gather(Lists &outputs, Tensors &in
   job.call.count = count_of(input);
   job.call.root = static_cast<std::int32_t>(options.rootRank);
   if (options.rootRank == getRank()) {
-    TORCH_CHECK(outputs.size() == 1 && outputs[0].size() == static_cast<std::size_t>(getSize()), job.name(),
-                ": the root's output has to be one list of ", getSize(), " tensors, one for each rank");
-    check_tensors(job.name(), outputs[0]);
-    check_same_type(job.name(), input, outputs[0][0]);
-    check_counts(job.name(), "output", outputs[0], count_of(input));
-    job.parts.outputs = outputs[0];
-    job.writes_all(outputs[0]);
+    const Tensors &into = one_for_each(job.name(), "root's output", outputs, getSize());
+    check_same_type(job.name(), input, into[0]);
+    check_counts(job.name(), "output", into, count_of(input));
+    job.parts.outputs = into;
+    job.writes_all(into);
   } else {
     TORCH_CHECK(outputs.empty(), job.name(), ": only the root has an output");
   }
@@ -348,13 +351,11 @@ ProcessGroupTutti::WorkPtr ProcessGroupTutti::scatter(Tensors &outputs, Lists &i
   job.call.root = static_cast<std::int32_t>(options.rootRank);
   job.call.count = count_of(output);
   if (options.rootRank == getRank()) {
-    TORCH_CHECK(inputs.size() == 1 && inputs[0].size() == static_cast<std::size_t>(getSize()), job.name(),
-                ": the root's input has to be one list of ", getSize(), " tensors, one for each rank");
-    check_tensors(job.name(), inputs[0]);
-    check_same_type(job.name(), output, inputs[0][0]);
-    check_counts(job.name(), "input", inputs[0], count_of(output));
-    job.parts.inputs = inputs[0];
-    job.reads(joined(inputs[0]));
+    const Tensors &from = one_for_each(job.name(), "root's input", inputs, getSize());
+    check_same_type(job.name(), output, from[0]);
+    check_counts(job.name(), "input", from, count_of(output));
+    job.parts.inputs = from;
+    job.reads(joined(from));
   } else {
     TORCH_CHECK(inputs.empty(), job.name(), ": only the root has an input");
   }
@@ -366,10 +367,7 @@ ProcessGroupTutti::WorkPtr ProcessGroupTutti::reduce_scatter(Tensors &outputs, L
                                                              const c10d::ReduceScatterOptions &options) {
   Job job(OpType::REDUCE_SCATTER, "tutti:reduce_scatter", TUTTI_REDUCE_SCATTER_BLOCK, options.timeout);
   const at::Tensor &output = only(job.name(), "the output", outputs);
-  TORCH_CHECK(inputs.size() == 1 && inputs[0].size() == static_cast<std::size_t>(getSize()), job.name(),
-              ": the input has to be one list of ", getSize(), " tensors, one for each rank");
-  const Tensors &from = inputs[0];
-  check_tensors(job.name(), from);
+  const Tensors &from = one_for_each(job.name(), "input", inputs, getSize());
   check_same_type(job.name(), output, from[0]);
   const at::Tensor &mine = from[static_cast<std::size_t>(getRank())];
   TORCH_CHECK(mine.numel() == output.numel(), job.name(), ": the output has ", output.numel(),

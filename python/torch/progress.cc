@@ -31,14 +31,6 @@ void end(Operation &operation, const tutti_status &status, const std::string &te
   operation.ended(status, &error);
 }
 
-// The text of this thread's last error where it is this one's.
-std::string text_of(tutti_result result) {
-  tutti_error error = {};
-  error.size = sizeof(error);
-  tutti_last_error(&error);
-  return error.result == result && error.text[0] != '\0' ? error.text : tutti_result_name(result);
-}
-
 }  // namespace
 
 Progress::Progress(std::shared_ptr<World> world, tutti_comm *comm) : world_(std::move(world)), comm_(comm) {

@@ -61,16 +61,15 @@ std::int32_t milliseconds(std::chrono::milliseconds time) {
 
 }  // namespace
 
-Error last_error(const std::string &what, tutti_result result) {
+std::string text_of(tutti_result result) {
   tutti_error error = {};
   error.size = sizeof(error);
   tutti_last_error(&error);
-  const bool known = error.result == result && error.text[0] != '\0';
-  return {result, what + ": " + (known ? error.text : tutti_result_name(result))};
+  return error.result == result && error.text[0] != '\0' ? error.text : tutti_result_name(result);
 }
 
 void check(const std::string &what, tutti_result result) {
-  if (result != TUTTI_SUCCESS) throw last_error(what, result);
+  if (result != TUTTI_SUCCESS) throw Error(result, what + ": " + text_of(result));
 }
 
 World::World(int rank, int size, const Allgather &allgather, std::chrono::milliseconds timeout) {

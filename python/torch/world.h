@@ -25,9 +25,9 @@ class Error : public std::runtime_error {
   tutti_result code;
 };
 
-// This thread's last error, which `result` is the code of.
-Error last_error(const std::string &what, tutti_result result);
-// Throws it unless result is success.
+// The text of this thread's last error where `result` is its code, else the code's name.
+std::string text_of(tutti_result result);
+// Throws an Error unless result is success.
 void check(const std::string &what, tutti_result result);
 
 class World {

@@ -168,38 +168,19 @@ class Collectives(Generic[R]):
 
     def allgather(self, data: Any, out: Any = None, *, algorithm: str | None = None) -> R:
         """Rank r's elements come to block r of out on all ranks. Result: out."""
-        out = new_like(data, times=self.size) if out is None else out
-        target = Buffer(out, "the output", True)
-        count = self._whole(target, self.size, "the output")
-        source: Any = IN_PLACE if data is IN_PLACE else Buffer(data, "the input", False)
-        if source is not IN_PLACE:
-            self._equal(source.count * self.size, target.count, "the output is not one block for each rank")
-        return self._bind(_ALLGATHER, source, target, count=count, algorithm=algorithm, result=out)
+        return self._to_blocks(_ALLGATHER, data, out, 0, algorithm)
 
     def allgatherv(self, data: Any, counts: Counts, out: Any = None, displs: Counts | None = None, *,
                    algorithm: str | None = None) -> R:
         """The same with counts[r] elements of rank r, at displs[r] (None: one after the other)."""
-        self._of_ranks(counts, "the list of counts")
-        out = new_like(data, count=self._extent(counts, displs)) if out is None else out
-        target = Buffer(out, "the output", True)
-        self._covers(target, counts, displs, "the output")
-        source: Any = IN_PLACE if data is IN_PLACE else Buffer(data, "the input", False)
-        count = counts[self.rank] if source is IN_PLACE else source.count
-        return self._bind(_ALLGATHERV, source, target, count=count, lists=(None, None, counts, displs),
-                          algorithm=algorithm, result=out)
+        return self._to_places(_ALLGATHERV, data, counts, out, displs, 0, algorithm)
 
     def gather(self, data: Any, out: Any = None, root: int = 0, *, algorithm: str | None = None) -> R:
         """As allgather, to the root alone. Result: out on the root, elsewhere None."""
         if self.rank != root:
             source = Buffer(data, "the input", False)
             return self._bind(_GATHER, source, None, count=source.count, root=root, algorithm=algorithm)
-        out = new_like(data, times=self.size) if out is None else out
-        target = Buffer(out, "the output", True)
-        count = self._whole(target, self.size, "the output")
-        given: Any = IN_PLACE if data is IN_PLACE else Buffer(data, "the input", False)
-        if given is not IN_PLACE:
-            self._equal(given.count * self.size, target.count, "the output is not one block for each rank")
-        return self._bind(_GATHER, given, target, count=count, root=root, algorithm=algorithm, result=out)
+        return self._to_blocks(_GATHER, data, out, root, algorithm)
 
     def gatherv(self, data: Any, counts: Counts | None = None, out: Any = None, displs: Counts | None = None,
                 root: int = 0, *, algorithm: str | None = None) -> R:
@@ -209,13 +190,26 @@ class Collectives(Generic[R]):
             return self._bind(_GATHERV, source, None, count=source.count, root=root, algorithm=algorithm)
         if counts is None:
             raise ArgumentError("gatherv: the root needs counts")
+        return self._to_places(_GATHERV, data, counts, out, displs, root, algorithm)
+
+    def _to_blocks(self, collective: int, data: Any, out: Any, root: int, algorithm: str | None) -> R:
+        out = new_like(data, times=self.size) if out is None else out
+        target = Buffer(out, "the output", True)
+        count = self._whole(target, self.size, "the output")
+        source: Any = IN_PLACE if data is IN_PLACE else Buffer(data, "the input", False)
+        if source is not IN_PLACE:
+            self._equal(source.count * self.size, target.count, "the output is not one block for each rank")
+        return self._bind(collective, source, target, count=count, root=root, algorithm=algorithm, result=out)
+
+    def _to_places(self, collective: int, data: Any, counts: Counts, out: Any, displs: Counts | None, root: int,
+                   algorithm: str | None) -> R:
         self._of_ranks(counts, "the list of counts")
         out = new_like(data, count=self._extent(counts, displs)) if out is None else out
         target = Buffer(out, "the output", True)
         self._covers(target, counts, displs, "the output")
-        given: Any = IN_PLACE if data is IN_PLACE else Buffer(data, "the input", False)
-        count = counts[root] if given is IN_PLACE else given.count
-        return self._bind(_GATHERV, given, target, count=count, root=root, lists=(None, None, counts, displs),
+        source: Any = IN_PLACE if data is IN_PLACE else Buffer(data, "the input", False)
+        count = counts[self.rank] if source is IN_PLACE else source.count
+        return self._bind(collective, source, target, count=count, root=root, lists=(None, None, counts, displs),
                           algorithm=algorithm, result=out)
 
     def scatter(self, data: Any = None, out: Any = None, root: int = 0, *, algorithm: str | None = None) -> R:

@@ -383,8 +383,7 @@ void Engine::sleep(const Condition &condition, Lock &lock) {
     for (const int fd : mesh_->fds()) fds.push_back({fd, POLLIN, 0});
     if (control_ != nullptr) fds.push_back({control_->event_fd(), POLLIN, 0});
     fds.push_back({wake_fd_, POLLIN, 0});
-    const bool impatient =
-        policy_.while_waiting != nullptr || waits_for_grant() || !breakages_.empty() || mesh_->reconnecting();
+    const bool impatient = elsewhere || waits_for_grant() || !breakages_.empty() || mesh_->reconnecting();
     const int nap_ms = impatient ? kGrantNapMs : kSleepMs;
     asleep_ = true;
     if (shared) lock.unlock();

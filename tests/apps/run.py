@@ -15,19 +15,19 @@ import time
 APP, MPI = sys.argv[1:3]
 BUILD, WORK = map(os.path.abspath, sys.argv[3:5])
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "support"))
+import mpirun  # noqa: E402: beside this folder
+
 # With more ranks than cores, MPICH's own waits take their time.
 LIMIT = 1200
 
 
 def launch(preload, ranks, *command):
     """What `ranks` ranks of a command say."""
-    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMP_NUM_THREADS="1",
-                       OPENBLAS_NUM_THREADS="1", TUTTI_MPI_STATS="1")
     start = [f"{BUILD}/bin/tutti-run", "--mpi"] if preload else []
     start += [f"mpirun.{MPI}", "-n", str(ranks)] + (["--oversubscribe"] if MPI == "openmpi" else [])
-    done = subprocess.run(start + list(command), env=environment, cwd=WORK, text=True, errors="replace", timeout=LIMIT,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    return done.stdout
+    return mpirun.run(start + list(command), LIMIT, cwd=WORK, env=mpirun.environment(
+        OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", TUTTI_MPI_STATS="1"))[1]
 
 
 def lines(text, pattern):
@@ -49,7 +49,8 @@ def hpcc(preload):
     with open(output, encoding="utf-8") as file:
         result = file.read()
     verdicts = lines(result, r"^Success=|_Failure|RandomAccess_(CheckTime|Errors)=|Errors=|FAILED")
-    verdicts.append(len(lines(result, "PASSED")))
+    # A transposition that takes no measurable time of a CPU has no line for that.
+    verdicts.append(len(lines(result, "^(?!CPU).*PASSED")))
     assert "Success=1" in verdicts, result
     return [verdict for verdict in verdicts if "Time" not in str(verdict)], text
 
@@ -62,24 +63,7 @@ def mpi4py(preload):
 
 def lammps(preload):
     """A melt: what the thermostat tells of each step."""
-    with open(f"{WORK}/melt.in", "w", encoding="utf-8") as file:
-        file.write("""units lj
-atom_style atomic
-lattice fcc 0.8442
-region box block 0 8 0 8 0 8
-create_box 1 box
-create_atoms 1 box
-mass 1 1.0
-velocity all create 3.0 87287 loop geom
-pair_style lj/cut 2.5
-pair_coeff 1 1 1.0 1.0 2.5
-neighbor 0.3 bin
-neigh_modify every 20 delay 0 check no
-fix 1 all nve
-thermo 50
-run 250
-""")
-    text = launch(preload, 2, "lmp", "-in", "melt.in", "-log", "none")
+    text = launch(preload, 2, "lmp", "-in", f"{HERE}/melt.in", "-log", "none")
     return lines(text, r"^\s+\d+ +[-\d.]+ +[-\d.]+ +[-\d.]+ "), text
 
 
@@ -92,6 +76,8 @@ def scalapack(preload, *programs):
     for program in programs:
         text = launch(preload, 4, f"{folder}/{program}")
         told += text
+        # Whether the BLACS sum in the same order again is up to who comes first, without the drop-in, too.
+        text = re.sub(".*REPEATABLE SUM TEST.*", "", text)
         verdicts += [(program, verdict, len(lines(text, rf"\b{verdict}\b"))) for verdict in ("PASSED", "FAILED")]
         verdicts += lines(text, r"TESTS; +\d+ PASSED|tests completed|tests were|[Nn]o failures")
     return verdicts, told

@@ -7,8 +7,10 @@
 # its collectives have to have been handled.
 import os
 import re
-import subprocess
 import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
+import mpirun  # noqa: E402: beside this folder
 
 CASE, MPI, BUILD = sys.argv[1:4]
 RANKS = int(sys.argv[4]) if len(sys.argv) > 4 else 2
@@ -23,16 +25,18 @@ def library(mpi):
 def run(*command, preload=None, ranks=RANKS, **variables):
     """Exit status and what was said by `command` as a job of so many ranks, preloaded in the ranks only."""
     preload = library(MPI) if preload is None else preload
-    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **variables)
     launch = [f"mpirun.{MPI}", "-n", str(ranks)]
     if MPI == "openmpi":
         launch += ["--oversubscribe"] + (["-x", f"LD_PRELOAD={preload}"] if preload else [])
     elif preload:
         launch += ["-genv", "LD_PRELOAD", preload]
-    done = subprocess.run(launch + list(command), env=environment, text=True, errors="replace", timeout=100,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    print(done.stdout, end="")
-    return done.returncode, done.stdout
+    return told(launch + list(command), 100, variables)
+
+
+def told(command, seconds, variables):
+    status, text = mpirun.run(command, seconds, env=mpirun.environment(**variables))
+    print(text, end="")
+    return status, text
 
 
 def check(good, what):
@@ -151,13 +155,8 @@ def chain():
 
 def tutti_run():
     """tutti-run --mpi finds the library that fits the launcher; what it cannot do it says."""
-    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", TUTTI_MPI_STATS="1")
-
     def start(*arguments):
-        done = subprocess.run([f"{BUILD}/bin/tutti-run", "--mpi", *arguments], env=environment, text=True, timeout=60,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        print(done.stdout, end="")
-        return done.returncode, done.stdout
+        return told([f"{BUILD}/bin/tutti-run", "--mpi", *arguments], 60, {"TUTTI_MPI_STATS": "1"})
 
     status, text = start(f"mpirun.{MPI}", "-n", "2", PROGRAM, "life")
     check(status == 0 and calls(text, "Allreduce") == (406, 0), "the program was not handled")

@@ -115,12 +115,15 @@ class Broken(unittest.TestCase):
         self.use_cache()
         done = self.run_it("smoke", "--timeout", "8", "--append", "rdinit=/none root=/none panic=0", limit=8)
         self.assert_lost(done, "the guest did not boot within 8 s", "smoke.console.log")
-        self.assertIn("Kernel panic", done.stdout, "the console's end is shown")
+        console = (self.folder / "smoke.console.log").read_text(errors="replace").splitlines()
+        self.assertGreater(len(console), 1, "the limit was too short for the first line of the console")
+        # How far the kernel came by then depends on what else the machine does; the line that it was writing may be in part.
+        self.assertIn("console.log: " + console[-2], done.stdout, "the console's end is shown")
 
     def test_a_scenario_that_hangs(self):
         self.use_cache()
-        done = self.run_it(str(HERE / "broken" / "hangs"), "--timeout", "15", limit=15)
-        self.assert_lost(done, "stopped at its limit of 15 s", "hangs.console.log")
+        done = self.run_it(str(HERE / "broken" / "hangs"), "--timeout", "30", limit=30)
+        self.assert_lost(done, "stopped at its limit of 30 s", "hangs.console.log")
         self.assertIn("and now nothing more", done.stdout)
         self.assertEqual("and now nothing more\n", (self.folder / "hangs.output.log").read_text())
         self.assertEqual("kept\n", (self.folder / "hangs.results" / "file").read_text())

@@ -107,7 +107,8 @@ const std::vector<Variable> &table() {
        .max = 16 * kKiB,
        .bytes = true,
        .same_on_all_ranks = true,
-       .help = "Largest message sent into the shared receive queue; longer ones go through staging chunks."},
+       .help = "Largest message sent into the shared receive queue; longer ones go through staging chunks. Data of "
+               "collectives does so above 2048 bytes where the peer's chunks are mapped (the software device)."},
       {.name = "TUTTI_CHUNK_BYTES",
        .member = &Config::chunk_bytes,
        .default_text = "64K",

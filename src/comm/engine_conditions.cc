@@ -13,9 +13,8 @@ void Engine::settle(Lock &lock) {
     bool over() const override { return !engine_.mesh_->owes() || engine_.failure_; }
     std::uint64_t arrivals() const override { return 0; }
     std::string describe(std::int64_t seconds) const override {
-      return fmt::format("what other ranks need of this one has waited {} s: {}", seconds,
-                         engine_.mesh_->owes_acknowledgement() ? "an acknowledgement, for room in a send queue"
-                                                               : "messages, for a connection that is made again");
+      return fmt::format(
+          "messages that other ranks need of this one have waited {} s for a connection that is made again", seconds);
     }
     void time_out(const Error &) override {}
 

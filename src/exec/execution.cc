@@ -35,10 +35,7 @@ Execution::Execution(const Plan &plan, mesh::Mesh &mesh, Windows &windows, Pool 
   ready_.resize(std::bit_ceil(steps + 1));
   ready_mask_ = static_cast<std::uint32_t>(ready_.size() - 1);
   blocked_sends_.reserve(steps);
-  for (Peer &peer : peers_) {
-    peer.pending.reserve(mesh.receive_window());
-    peer.holds.reserve(mesh.receive_window());
-  }
+  for (Peer &peer : peers_) peer.pending.reserve(mesh.receive_window());
 }
 
 Execution::~Execution() { cancel(); }
@@ -87,7 +84,7 @@ void Execution::measure_steps() {
     run.source_offset = has_source ? layout(step.source.buffer).begin(step.source.first) * binding_.element_bytes : 0;
     run.target_offset = has_target ? layout(step.target.buffer).begin(step.target.first) * binding_.element_bytes : 0;
     run.piece = mesh_.piece_bytes(run.total, binding_.element_bytes);
-    run.cut = mesh_.is_cut(run.total);
+    run.cut = run.piece < run.total;
     if (run.total == 0) continue;
     ++filled_steps_;
     if (step.peer < 0) continue;
@@ -137,8 +134,7 @@ TUTTI_HOT bool Execution::send_at_once(std::uint32_t step) {
   Peer &peer = peers_[static_cast<std::size_t>(plan_step.peer_slot)];
   if (peer.next_send != plan_step.turn) return false;
   const std::byte *data = read_address(plan_step.step.source, run.source_offset);
-  if (!mesh_.send(to, binding_.pairwise ? stream_to(peer) : binding_.stream, {data, run.total}, false).accepted)
-    return false;
+  if (!mesh_.send(to, binding_.pairwise ? stream_to(peer) : binding_.stream, {data, run.total})) return false;
   ++peer.next_send;
   run.done = run.total;
   windows_.sent(to, run.total);
@@ -152,7 +148,7 @@ void Execution::start(bool oldest) {
       plan_.partition() == Partition::listed)
     measure_steps();
   for (Peer &peer : peers_) {
-    TUTTI_DCHECK(peer.pending.empty() && peer.holds.empty());
+    TUTTI_DCHECK(peer.pending.empty());
     peer.next_receive = peer.next_send = 0;
     peer.consumed = 0;
   }
@@ -215,25 +211,14 @@ void Execution::advance_send(std::uint32_t step, std::uint64_t limit) {
   while (run.done < run.total) {
     const std::uint64_t bytes = std::min(run.piece, run.total - run.done);
     if (limit - run.done < bytes) return;  // the rest of the piece is not ready
-    // The end of a staged transfer: its pieces may hold memory until they are acknowledged.
-    const bool last = run.cut && run.done + bytes == run.total;
-    mesh::Sent sent;
-    if (windows_.open(to, bytes, oldest_)) sent = mesh_.send(to, stream_to(peer), {data + run.done, bytes}, last);
-    if (!sent.accepted) {
+    if (!windows_.open(to, bytes, oldest_) || !mesh_.send(to, stream_to(peer), {data + run.done, bytes})) {
       blocked_ = true;
       blocked_sends_.push_back(step);
       return;
     }
     run.done += bytes;
     windows_.sent(to, bytes);
-    // A step is released in order: behind a held piece of it, wait for this one's acknowledgement, which is asked for
-    // (only the last piece of a cut transfer can be small enough not to be held itself).
-    if (sent.holds_memory || (run.cut && !peer.holds.empty() && peer.holds.back().step == step)) {
-      peer.holds.push_back({step, sent.sequence, run.done});
-      ++holds_;
-    } else {
-      release(plan_step, run, run.done);
-    }
+    release(plan_step, run, run.done);
   }
   if (++peer.next_send < order.size()) {
     if (const std::uint32_t next = next_of(order, peer.next_send); next != kNoStep) push(next);
@@ -346,7 +331,6 @@ void Execution::arrive(const Arrival &arrival) {
     return;
   }
   Peer &peer = peers_[static_cast<std::size_t>(slot)];
-  if (peer.holds_head != peer.holds.size()) check_holds(peer);  // its header may have acknowledged
   const std::uint32_t step = receive_step(peer, slot);
   if (step == kNoStep) [[unlikely]] {
     contradicting_rank_ = arrival.record.peer;
@@ -378,24 +362,7 @@ void Execution::spill(Arrival &arrival) {
   arrival.record.payload = own;
 }
 
-void Execution::check_holds(Peer &peer) {
-  const auto slot = static_cast<std::size_t>(&peer - peers_.data());
-  const int rank = plan_.peers()[slot].rank;
-  while (peer.holds_head < peer.holds.size() && mesh_.acknowledged(rank, peer.holds[peer.holds_head].sequence)) {
-    const Hold hold = peer.holds[peer.holds_head++];
-    --holds_;
-    release(plan_.steps()[hold.step], runs_[hold.step], hold.end);
-  }
-  if (peer.holds_head == peer.holds.size()) {
-    peer.holds.clear();
-    peer.holds_head = 0;
-  }
-}
-
 void Execution::retry() {
-  if (holds_ != 0)
-    for (Peer &peer : peers_)
-      if (peer.holds_head != peer.holds.size()) check_holds(peer);
   if (blocked_) {
     blocked_ = false;
     for (const std::uint32_t step : blocked_sends_) push(step);
@@ -409,12 +376,8 @@ void Execution::cancel() {
     for (std::size_t i = peer.head; i < peer.pending.size(); ++i) give_back(peer.pending[i]);
     peer.pending.clear();
     peer.head = 0;
-    const int rank = plan_.peers()[static_cast<std::size_t>(&peer - peers_.data())].rank;
-    for (std::size_t i = peer.holds_head; i < peer.holds.size(); ++i) mesh_.forget(rank, peer.holds[i].sequence);
-    peer.holds.clear();
-    peer.holds_head = 0;
   }
-  holds_ = open_steps_ = 0;
+  open_steps_ = 0;
   blocked_ = false;
   blocked_sends_.clear();
 }

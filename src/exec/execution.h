@@ -68,13 +68,13 @@ class Execution {
   void make_room(int rank);
   // Gives the memory of an arrival back without using it.
   void drop(const Arrival &arrival);
-  // Tries again what waited for credits, windows or acknowledgements. Cheap when nothing does.
+  // Tries again what waited for credits or windows. Cheap when nothing does.
   void retry();
   bool done() const { return open_steps_ == 0; }
   // Messages that are worth fetching at once: not more than this run has steps to use them.
   std::uint32_t open_steps() const { return open_steps_; }
   std::uint32_t steps() const { return filled_steps_; }  // that move bytes
-  bool waits_for_grant() const { return blocked_ || holds_ != 0; }
+  bool waits_for_grant() const { return blocked_; }
   // Whether a message of this signature is what this run expects of that rank.
   bool expects(int rank, std::uint32_t signature) const;
   // The rank whose message contradicted the plan (more bytes than the step it matches), so that the ranks make
@@ -98,17 +98,10 @@ class Execution {
     bool queued = false;
     bool cut = false;  // into several messages
   };
-  struct Hold {
-    std::uint32_t step;
-    std::uint32_t sequence;
-    std::uint64_t end;  // released_[step] once that sequence is acknowledged
-  };
   struct Peer {
     std::uint32_t next_receive = 0, next_send = 0;  // into the plan's orders
     std::vector<Arrival> pending;                   // not yet consumed, from `head`
     std::size_t head = 0;
-    std::vector<Hold> holds;  // sent from user memory, not yet acknowledged, from `holds_head`
-    std::size_t holds_head = 0;
     std::uint64_t expected = 0, consumed = 0;  // bytes to come in all, and consumed
     std::uint64_t due = 0;                     // bytes to be sent in all
   };
@@ -133,7 +126,6 @@ class Execution {
   void give_back(const Arrival &arrival);
   void finish_arrival(Peer &peer, Arrival &arrival);
   void spill(Arrival &arrival);
-  void check_holds(Peer &peer);
   void release(const PlanStep &plan_step, Run &run, std::uint64_t to);
   std::uint64_t limit_of(const PlanStep &plan_step, std::uint32_t step) const;
   std::byte *address(const collectives::Range &range, std::uint64_t offset);
@@ -155,8 +147,7 @@ class Execution {
   std::uint32_t filled_steps_ = 0, open_steps_ = 0;  // steps that move bytes; those of them not finished
   std::size_t measured_count_ = SIZE_MAX, measured_element_bytes_ = 0;
   int element_shift_ = 0;  // log2 of the bytes of an element, -1 where they are no power of two
-  std::uint32_t holds_ = 0;
-  bool blocked_ = false;  // a send or a window waits for credits
+  bool blocked_ = false;   // a send or a window waits for credits
   int contradicting_rank_ = -1;
   bool oldest_ = true;
 };

@@ -45,7 +45,12 @@ constexpr Class class_of(Kind kind) {
   return static_cast<Class>(table >> 2 * static_cast<int>(kind) & 3);
 }
 
-inline constexpr std::uint8_t kAcknowledgeNow = 1;  // flag: the sender waits for this message's acknowledgement
+// Flag: the payload lies in a chunk, where its sender has stored it, and the message has a Placed instead.
+inline constexpr std::uint8_t kPlaced = 1;
+struct Placed {
+  std::uint32_t chunk;  // count of the chunk
+  std::uint32_t bytes;  // of payload
+};
 
 // Three words, each written by one store: what copies the message right after that finds whole words on their way to
 // memory, and with the software device's own word a message of 32 bytes fills one cache line.

@@ -118,7 +118,6 @@ class Link {
       return refuse(header);
     expected_identity_ += kOneSequence;
     ++received_;
-    if (header.flags() & kAcknowledgeNow) acknowledge_now_ = due_ = true;
     if (bytes > free_bytes_) {
       untold_bytes_ += lines(bytes);
       due_ |= untold_bytes_ >= wire_bytes_ / 4;
@@ -150,13 +149,13 @@ class Link {
   void grant(Class message_class) { grant_one(static_cast<int>(message_class)); }
   void grant_chunk() { grant_one(kChunks); }
 
-  // Whether the peer should be told by itself: it waits for an acknowledgement, or half of what it may use has come
-  // back (of the wire: a quarter, so that a sender never waits for the rest) without a message of ours to say so.
+  // Whether the peer should be told by itself: half of what it may use has come back (of the wire: a quarter, so that a
+  // sender never waits for the rest) without a message of ours to say so.
   bool grant_due() const { return due_; }
-  // Whether the peer waits to hear that its message has come.
-  bool acknowledgement_due() const { return acknowledge_now_; }
   // The counts to write to the peer; it counts as told from now on.
   Grants take_grants();
+  // Whether messages have come since the last of those.
+  bool received_since_grants() const { return received_ != written_received_; }
 
   std::uint16_t epoch() const { return static_cast<std::uint16_t>(own_identity_ >> 16); }
   std::uint32_t received() const { return received_; }
@@ -190,7 +189,7 @@ class Link {
   void mark_told() {
     told_ = granted_;
     untold_bytes_ = 0;
-    due_ = acknowledge_now_ = false;
+    due_ = false;
   }
   static std::uint32_t lines(std::size_t bytes) { return static_cast<std::uint32_t>((bytes + 63) & ~std::size_t{63}); }
   static std::uint64_t pack(const Counts &granted) {
@@ -218,7 +217,6 @@ class Link {
   std::uint64_t granted_counts_ = 0;     // granted_, as headers carry it
   std::uint64_t expected_identity_ = 0;  // of the next message, as far as kExpectedMask goes
   std::uint64_t heard_counts_ = 0;       // the counts of the last message
-  bool acknowledge_now_ = false;
   bool due_ = false;
 };
 

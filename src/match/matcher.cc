@@ -287,7 +287,6 @@ void Matcher::take_ready(Peer &from, const mesh::Record &record) {
     send->sent = 0;
     send->piece = mesh_.piece_bytes(*wanted, 1);
     send->receiver = record.stream.signature;
-    send->holds_memory = false;
     from.transfers.push(*send);
     if (advance_transfers(from)) mark_busy(from);
   }
@@ -349,38 +348,22 @@ bool Matcher::advance_transfers(Peer &peer) {
     SendOperation &send = *peer.transfers.first();
     while (send.sent < send.wanted) {
       const std::uint64_t bytes = std::min(send.piece, send.wanted - send.sent);
-      // Only the last piece is waited for: what acknowledges it acknowledges all before it.
-      const bool last = send.sent + bytes == send.wanted;
-      const mesh::Sent sent = mesh_.send_bulk(peer.world_rank, stream(send.receiver, 0),
-                                              {static_cast<const std::byte *>(send.data) + send.sent, bytes},
-                                              last && mesh_.is_cut(send.wanted));
-      if (!sent.accepted) return true;
+      if (!mesh_.send_bulk(peer.world_rank, stream(send.receiver, 0),
+                           {static_cast<const std::byte *>(send.data) + send.sent, bytes}))
+        return true;
       send.sent += bytes;
-      send.sequence = sent.sequence;
-      send.holds_memory |= sent.holds_memory;
     }
     peer.transfers.pop();
-    if (send.holds_memory) {
-      peer.held.push(send);
-      mark_busy(peer);
-    } else {
-      finish(send);
-    }
+    finish(send);
   }
   return false;
-}
-
-bool Matcher::advance_held(Peer &peer) {
-  while (!peer.held.empty() && mesh_.acknowledged(peer.world_rank, peer.held.first()->sequence))
-    finish(peer.held.pop());
-  return !peer.held.empty();
 }
 
 bool Matcher::advance(Peer &peer) {
   if (peer.window.due) tell(peer);
   // Answers first: a peer waits for them. Small messages go before the pieces of large ones.
   const bool answers = advance_answers(peer), sends = advance_sends(peer), transfers = advance_transfers(peer);
-  return advance_held(peer) || answers || sends || transfers || peer.window.due;
+  return answers || sends || transfers || peer.window.due;
 }
 
 void Matcher::mark_busy(Peer &peer) {
@@ -418,12 +401,8 @@ void Matcher::fail(Error error) {
     pool_.give(reinterpret_cast<std::byte *>(&message));
   });
   for (Peer &peer : peers_) {
-    for (Queue<SendOperation> *queue : {&peer.waiting, &peer.transfers, &peer.held})
-      while (!queue->empty()) {
-        SendOperation &send = queue->pop();
-        if (send.holds_memory) mesh_.forget(peer.world_rank, {static_cast<const std::byte *>(send.data), send.wanted});
-        end(send);
-      }
+    for (Queue<SendOperation> *queue : {&peer.waiting, &peer.transfers})
+      while (!queue->empty()) end(queue->pop());
     while (!peer.answers.empty()) end(peer.answers.pop());
     peer.busy = peer.window.due = false;
   }

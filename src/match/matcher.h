@@ -94,7 +94,6 @@ class Matcher {
     std::uint32_t unanswered = 0;    // requests
     Queue<SendOperation> waiting;    // not yet on their way, in order
     Queue<SendOperation> transfers;  // answered; the first one is being sent
-    Queue<SendOperation> held;       // sent, but for the acknowledgement of memory that the device reads
     // From it.
     std::uint64_t kept = 0;           // bytes of messages that no receive waits for, as windows count them
     std::uint32_t requests = 0;       // of those that no receive waits for
@@ -133,7 +132,6 @@ class Matcher {
   bool advance_answers(Peer &peer);
   bool advance_sends(Peer &peer);
   bool advance_transfers(Peer &peer);
-  bool advance_held(Peer &peer);
   void mark_busy(Peer &peer);
   void work();
 

@@ -42,8 +42,6 @@ struct SendOperation {
   SendOperation *next = nullptr;
   std::uint64_t wanted = 0, sent = 0, piece = 0;  // bytes that the receiver takes, that are out, and go at a time
   std::uint32_t receiver = 0;                     // the receiver's number
-  std::uint32_t sequence = 0;                     // of the last piece
-  bool holds_memory = false;
 };
 
 struct ReceiveOperation {

@@ -16,6 +16,9 @@ namespace tutti::mesh {
 namespace {
 
 constexpr std::uint16_t kFirstEpoch = 1;
+// Into a mapped chunk data is copied once, on its way through the receive queue three times; below this that costs less
+// than a chunk's further lines.
+constexpr std::size_t kLeastPlacedBytes = 2048;
 
 std::size_t round_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
@@ -102,7 +105,7 @@ Result<Rail *> Bringup::rail_for(const verbs::PortOffer &port) {
   rail->port = port;
   rail->device = verbs::find_device(options_.devices, port);
   if (rail->device == nullptr) return fail(Code::device, "{} is gone since it was offered", verbs::offer_name(port));
-  rail->copies_at_post = port.software();
+  rail->software = port.software();
   mesh_->rails_.push_back(std::move(rail));
   return mesh_->rails_.back().get();
 }
@@ -163,7 +166,7 @@ Result<> Bringup::create_rail(Rail &rail, std::uint32_t peers) {
       round_up(sizeof(link::Header) + std::max(mesh_->eager_bytes_, Mesh::kControlBytes), kCacheLine) + kCacheLine;
   TUTTI_TRY(rail.slots,
             Memory::allocate(source, peers * (limits.slots * slot_stride + kCacheLine), IBV_ACCESS_LOCAL_WRITE));
-  if (!rail.copies_at_post) {
+  if (!rail.software) {
     TUTTI_TRY(rail.bounce, Memory::allocate(source, chunks * mesh_->chunk_stride_, IBV_ACCESS_LOCAL_WRITE));
   }
   rail.qps.reserve(peers);
@@ -182,7 +185,11 @@ void Bringup::place_peer(Peer &peer, std::uint32_t place) const {
   peer.outgoing_grants = reinterpret_cast<link::Grants *>(peer.slots + std::size_t{limits.slots} * peer.slot_stride);
   peer.incoming_chunks = rail.staging.data() + place * chunks_bytes;
   peer.incoming_grants = reinterpret_cast<const link::Grants *>(rail.grants.data() + place * kCacheLine);
-  peer.bounce = rail.copies_at_post ? nullptr : rail.bounce.data() + place * chunks_bytes;
+  peer.bounce = rail.software ? nullptr : rail.bounce.data() + place * chunks_bytes;
+  peer.chunks_bytes = chunks_bytes;
+  peer.most_eager_bytes = static_cast<std::uint32_t>(rail.software && mesh_->eager_bytes_ <= mesh_->chunk_bytes_
+                                                         ? std::min(mesh_->eager_bytes_, kLeastPlacedBytes)
+                                                         : mesh_->eager_bytes_);
   peer.link = link::Link(limits, kFirstEpoch);
   peer.recovery = link::Recovery({.give_up_ns = options_.reconnect.give_up_ns,
                                   .deferral_ns = 2 * options_.reconnect.probe_ns + kNanosecondsPerSecond,

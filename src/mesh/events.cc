@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Asynchronous events of the devices, read by whoever polls: what they concern is told, and nothing else.
+// Events of the devices: those of completion queues, for who sleeps; and the asynchronous ones, read by whoever polls:
+// what they concern is told, and nothing else.
 #include "base/log.h"
 #include "mesh/mesh.h"
 #include "mesh/peer.h"
@@ -12,6 +13,29 @@ namespace {
 constexpr std::int64_t kEveryNs = 10'000'000;
 
 }  // namespace
+
+Result<> Mesh::arm() {
+  for (std::unique_ptr<Rail> &rail : rails_) {
+    if (const int error = ibv_req_notify_cq(rail->cq.get(), 0); error != 0)
+      return fail_errno(Code::device, verbs::errno_of(error), "cannot arm the completion queue of {}",
+                        rail->device->name());
+  }
+  return {};
+}
+
+void Mesh::disarm() {
+  // The channels are non-blocking: this takes what events there are. Acknowledging is batched, since it takes a lock.
+  constexpr unsigned kEventBatch = 64;
+  for (std::unique_ptr<Rail> &rail : rails_) {
+    ibv_cq *cq = nullptr;
+    void *context = nullptr;
+    while (rail->device->api().get_cq_event(rail->channel.get(), &cq, &context) == 0) ++rail->unacknowledged_events;
+    if (rail->unacknowledged_events >= kEventBatch) {
+      rail->device->api().ack_cq_events(rail->cq.get(), rail->unacknowledged_events);
+      rail->unacknowledged_events = 0;
+    }
+  }
+}
 
 void Mesh::read_events(std::int64_t now) {
   if (now - events_read_ns_ < kEveryNs) return;

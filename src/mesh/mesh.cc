@@ -11,6 +11,7 @@
 #include "base/hot.h"
 #include "base/log.h"
 #include "base/small_copy.h"
+#include "base/stream_copy.h"
 #include "mesh/peer.h"
 #include "mesh/queue_pair.h"
 
@@ -81,7 +82,7 @@ TUTTI_HOT void Mesh::post_message(Peer &peer, std::byte *slot, std::uint32_t byt
   post(peer, request, false);
 }
 
-TUTTI_HOT bool Mesh::post_eager(Peer &peer, const Stream &stream, link::Class message_class, link::Kind kind,
+TUTTI_HOT void Mesh::post_eager(Peer &peer, const Stream &stream, link::Class message_class, link::Kind kind,
                                 std::uint8_t flags, std::span<const std::byte> data) {
   const std::uint32_t place = peer.link.next_sequence() & peer.slot_mask;
   std::byte *slot = peer.slots + static_cast<std::size_t>(place) * peer.slot_stride;
@@ -92,9 +93,6 @@ TUTTI_HOT bool Mesh::post_eager(Peer &peer, const Stream &stream, link::Class me
   const auto bytes = static_cast<std::uint32_t>(sizeof(link::Header) + data.size());
   peer.retained[place] = {.bytes = bytes};
   post_message(peer, slot, bytes);
-  ++statistics_.messages_sent;
-  statistics_.bytes_sent += data.size();
-  return true;
 }
 
 TUTTI_HOT bool Mesh::may_send(const Peer &peer, link::Class message_class, std::size_t bytes) const {
@@ -102,77 +100,86 @@ TUTTI_HOT bool Mesh::may_send(const Peer &peer, link::Class message_class, std::
          peer.room_to_post();
 }
 
-TUTTI_HOT Sent Mesh::send_piece(int to, const Stream &stream, link::Kind kind, std::span<const std::byte> data,
-                                bool acknowledge) {
+TUTTI_HOT bool Mesh::send_piece(int to, const Stream &stream, link::Kind kind, std::span<const std::byte> data) {
   constexpr link::Class kClass = link::Class::collective;
   Peer &peer = *peers_[static_cast<std::size_t>(to)];
-  // Only a device that takes user memory as it is makes anyone wait for acknowledgements.
-  const std::uint8_t flags = acknowledge && peer.rail->copies_at_post ? link::kAcknowledgeNow : 0;
-  if (data.size() <= eager_bytes_) {
+  if (data.size() <= peer.most_eager_bytes) {
     if (!may_send(peer, kClass, data.size())) [[unlikely]] {
       learn_grants(peer);
       if (!may_send(peer, kClass, data.size())) return stalled();
     }
-    const std::uint32_t sequence = peer.link.next_sequence();
-    post_eager(peer, stream, kClass, kind, flags, data);
-    return {.accepted = true, .holds_memory = false, .sequence = sequence};
+    post_eager(peer, stream, kClass, kind, 0, data);
+    ++statistics_.messages_sent;
+    statistics_.bytes_sent += data.size();
+    return true;
   }
   if (!peer.link.can_send_chunk()) learn_grants(peer);
   if (!peer.link.can_send_chunk() || !peer.room_to_post()) return stalled();
-  return post_chunk(peer, stream, kind, data, flags);
-}
-
-Sent Mesh::send(int to, const Stream &stream, std::span<const std::byte> data, bool acknowledge) {
-  return send_piece(to, stream, link::Kind::data, data, acknowledge);
-}
-
-Sent Mesh::send_bulk(int to, const Stream &stream, std::span<const std::byte> data, bool acknowledge) {
-  return send_piece(to, stream, link::Kind::bulk, data, acknowledge);
-}
-
-Sent Mesh::stalled() {
-  ++statistics_.send_stalls;
-  return {};
-}
-
-Sent Mesh::post_chunk(Peer &peer, const Stream &stream, link::Kind kind, std::span<const std::byte> data,
-                      std::uint8_t flags) {
-  const std::uint32_t sequence = peer.link.next_sequence();
-  const std::uint32_t chunk = peer.link.next_chunk() % limits_.chunks;
-  const bool holds = peer.rail->copies_at_post;
-  // The header is built in the message's slot, or in front of the payload where that has to be copied anyway.
-  std::byte *bounce = holds ? nullptr : peer.bounce + chunk * chunk_stride_;
-  std::byte *front = holds ? peer.slots + static_cast<std::size_t>(sequence & peer.slot_mask) * peer.slot_stride
-                           : bounce + kChunkHeaderOffset;
-  peer.retained[sequence & peer.slot_mask] = {.data = holds ? data.data() : nullptr,
-                                              .bytes = static_cast<std::uint32_t>(data.size()),
-                                              .chunk = peer.link.next_chunk()};
-  *reinterpret_cast<link::Header *>(front) =
-      peer.link.stamp(link::Class::collective, kind, flags, stream.communicator, stream.call, stream.signature, 0);
-  peer.link.take_chunk();
-  if (!holds) std::memcpy(bounce + kChunkHeaderOffset + sizeof(link::Header), data.data(), data.size());
-  post_staged(peer, front, data.data(), peer.retained[sequence & peer.slot_mask]);
+  if (peer.mapped_chunks != nullptr) place(peer, stream, kind, data);
+  else stage(peer, stream, kind, data);
   ++statistics_.chunks_sent;
   statistics_.bytes_sent += data.size();
-  return {.accepted = true, .holds_memory = holds, .sequence = sequence};
+  return true;
+}
+
+bool Mesh::send(int to, const Stream &stream, std::span<const std::byte> data) {
+  return send_piece(to, stream, link::Kind::data, data);
+}
+
+bool Mesh::send_bulk(int to, const Stream &stream, std::span<const std::byte> data) {
+  return send_piece(to, stream, link::Kind::bulk, data);
+}
+
+bool Mesh::stalled() {
+  ++statistics_.send_stalls;
+  return false;
+}
+
+void Mesh::copy_across(Peer &peer, std::byte *to, std::span<const std::byte> data) {
+  if (data.size() < CopyChoice::kLeastBytes) {
+    std::memcpy(to, data.data(), data.size());
+    return;
+  }
+  const CopyWay way = peer.copies.next();
+  const std::uint64_t begin = ticks();
+  if (way == CopyWay::plain) std::memcpy(to, data.data(), data.size());
+  else copy_stream(to, data.data(), data.size());
+  copy_fence();
+  peer.copies.took(way, data.size(), ticks() - begin);
+}
+
+// The chunk itself holds the payload until it is acknowledged: what can be lost, and is sent again, is the notice.
+void Mesh::place(Peer &peer, const Stream &stream, link::Kind kind, std::span<const std::byte> data) {
+  const link::Placed placed = {.chunk = peer.link.next_chunk(), .bytes = static_cast<std::uint32_t>(data.size())};
+  copy_across(peer, peer.mapped_chunks + placed.chunk % limits_.chunks * chunk_stride_ + kChunkPayloadOffset, data);
+  peer.link.take_chunk();
+  post_eager(peer, stream, link::Class::collective, kind, link::kPlaced, std::as_bytes(std::span(&placed, 1)));
+}
+
+std::byte *Mesh::bounced(const Peer &peer, std::uint32_t chunk) const {
+  return peer.bounce + chunk % limits_.chunks * chunk_stride_ + kChunkHeaderOffset;
+}
+
+void Mesh::stage(Peer &peer, const Stream &stream, link::Kind kind, std::span<const std::byte> data) {
+  const std::uint16_t chunk = peer.link.next_chunk();
+  std::byte *front = bounced(peer, chunk);
+  Retained &message = peer.retained[peer.link.next_sequence() & peer.slot_mask];
+  message = {.bytes = static_cast<std::uint32_t>(sizeof(link::Header) + data.size()), .chunk = chunk};
+  *reinterpret_cast<link::Header *>(front) =
+      peer.link.stamp(link::Class::collective, kind, 0, stream.communicator, stream.call, stream.signature, 0);
+  peer.link.take_chunk();
+  std::memcpy(front + sizeof(link::Header), data.data(), data.size());
+  post_chunk(peer, message);
 }
 
 void Mesh::post_slot(Peer &peer, std::byte *slot, std::uint32_t bytes) { post_message(peer, slot, bytes); }
 
-// `front` is the header, and before the payload where that has no place of its own.
-void Mesh::post_staged(Peer &peer, const std::byte *front, const std::byte *data, const Retained &message) {
-  const bool apart = peer.rail->copies_at_post;
-  if (apart) {
-    peer.pieces[0] = {reinterpret_cast<std::uint64_t>(front), sizeof(link::Header), peer.rail->slots.lkey()};
-    peer.pieces[1] = {reinterpret_cast<std::uint64_t>(data), message.bytes, 0};
-  } else {
-    peer.pieces[0] = {reinterpret_cast<std::uint64_t>(front),
-                      static_cast<std::uint32_t>(sizeof(link::Header) + message.bytes), peer.rail->bounce.lkey()};
-  }
+void Mesh::post_chunk(Peer &peer, const Retained &message) {
   const auto count = static_cast<std::uint32_t>(message.chunk);
+  peer.pieces[0] = {reinterpret_cast<std::uint64_t>(bounced(peer, count)), message.bytes, peer.rail->bounce.lkey()};
   ibv_send_wr &request = peer.request;
   request.imm_data = htonl(count);
-  request.num_sge = apart ? 2 : 1;
+  request.num_sge = 1;
   request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
   request.send_flags = 0;
   request.wr.rdma.remote_addr = peer.remote_chunks + count % limits_.chunks * chunk_stride_ + kChunkHeaderOffset;
@@ -187,7 +194,10 @@ TUTTI_HOT bool Mesh::send_whole(int to, const Stream &stream, link::Class messag
     learn_grants(peer);
     if (!may_send(peer, message_class, data.size())) return false;
   }
-  return post_eager(peer, stream, message_class, kind, 0, data);
+  post_eager(peer, stream, message_class, kind, 0, data);
+  ++statistics_.messages_sent;
+  statistics_.bytes_sent += data.size();
+  return true;
 }
 
 bool Mesh::send_control(int to, const Stream &stream, link::Kind kind, std::span<const std::byte> payload) {
@@ -206,13 +216,6 @@ void Mesh::learn_grants(Peer &peer) {
   const link::Grants grants = {std::atomic_ref(words->bulk).load(std::memory_order_acquire),
                                std::atomic_ref(words->small).load(std::memory_order_acquire)};
   peer.link.learn(grants);
-}
-
-bool Mesh::acknowledged(int rank, std::uint32_t sequence) {
-  Peer &peer = *peers_[static_cast<std::size_t>(rank)];
-  if (peer.link.acknowledged(sequence)) return true;
-  learn_grants(peer);
-  return peer.link.acknowledged(sequence);
 }
 
 void Mesh::write_grants(Peer &peer, bool signalled) {
@@ -256,11 +259,6 @@ void Mesh::write_due_grants() {
     peer->grant_listed = false;
   }
   grants_due_.resize(kept);
-}
-
-bool Mesh::owes_acknowledgement() const {
-  return std::ranges::any_of(grants_due_,
-                             [](const Peer *peer) { return peer->link.acknowledgement_due() && !peer->broken; });
 }
 
 void Mesh::refill(Rail &rail) {
@@ -310,14 +308,26 @@ TUTTI_HOT bool Mesh::take_receive(Rail &rail, const ibv_wc &completion, Record &
     drop(rail, buffer);
     return false;
   }
-  const bool chunked = completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
+  const bool written = completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
   const std::byte *front = rail.receives.buffer(buffer);
-  const std::uint32_t chunk = chunked ? ntohl(completion.imm_data) % limits_.chunks : 0;
-  if (chunked) front = peer->incoming_chunks + chunk * chunk_stride_ + kChunkHeaderOffset;
+  std::uint32_t chunk = written ? ntohl(completion.imm_data) % limits_.chunks : 0;
+  if (written) front = peer->incoming_chunks + chunk * chunk_stride_ + kChunkHeaderOffset;
   const auto &header = *reinterpret_cast<const link::Header *>(front);
-  const link::Arrival arrival = completion.byte_len < sizeof(header)
-                                    ? link::Arrival::broken
-                                    : peer->link.accept(header, chunked ? 0 : completion.byte_len);
+  const std::byte *payload = front + sizeof(header);
+  std::uint32_t bytes = completion.byte_len - static_cast<std::uint32_t>(sizeof(header));
+  bool whole = completion.byte_len >= sizeof(header);
+  const bool placed = whole && (header.flags() & link::kPlaced) != 0;
+  if (placed) {
+    link::Placed place = {.chunk = 0, .bytes = UINT32_MAX};
+    if (bytes == sizeof(place)) std::memcpy(&place, payload, sizeof(place));
+    whole = place.bytes <= chunk_bytes_;
+    chunk = place.chunk % limits_.chunks;
+    bytes = place.bytes;
+    payload = peer->incoming_chunks + chunk * chunk_stride_ + kChunkPayloadOffset;
+  }
+  const bool chunked = written || placed;
+  const link::Arrival arrival =
+      whole ? peer->link.accept(header, written ? 0 : completion.byte_len) : link::Arrival::broken;
   if (arrival != link::Arrival::deliver) [[unlikely]] {
     drop(rail, buffer);
     if (arrival == link::Arrival::broken) break_protocol(*peer, header);
@@ -332,8 +342,8 @@ TUTTI_HOT bool Mesh::take_receive(Rail &rail, const ibv_wc &completion, Record &
     note_crowd(*peer);
   if (peer->link.grant_due()) mark_grant(*peer);
   ++statistics_.messages_received;
-  record = {.payload = front + sizeof(header),
-            .bytes = completion.byte_len - static_cast<std::uint32_t>(sizeof(header)),
+  record = {.payload = payload,
+            .bytes = bytes,
             .peer = peer->rank,
             .stream = {header.communicator(), header.call(), header.signature()},
             .kind = header.kind(),
@@ -440,33 +450,10 @@ void Mesh::break_for_good(Peer &peer, int wc_status, std::string text, bool own_
 
 std::vector<Breakage> Mesh::take_breakages() { return std::exchange(breakages_, {}); }
 
-Result<> Mesh::arm() {
-  for (std::unique_ptr<Rail> &rail : rails_) {
-    if (const int error = ibv_req_notify_cq(rail->cq.get(), 0); error != 0)
-      return fail_errno(Code::device, verbs::errno_of(error), "cannot arm the completion queue of {}",
-                        rail->device->name());
-  }
-  return {};
-}
-
-void Mesh::disarm() {
-  // The channels are non-blocking: this takes what events there are. Acknowledging is batched, since it takes a lock.
-  constexpr unsigned kEventBatch = 64;
-  for (std::unique_ptr<Rail> &rail : rails_) {
-    ibv_cq *cq = nullptr;
-    void *context = nullptr;
-    while (rail->device->api().get_cq_event(rail->channel.get(), &cq, &context) == 0) ++rail->unacknowledged_events;
-    if (rail->unacknowledged_events >= kEventBatch) {
-      rail->device->api().ack_cq_events(rail->cq.get(), rail->unacknowledged_events);
-      rail->unacknowledged_events = 0;
-    }
-  }
-}
-
 bool Mesh::flush() {
   const auto flushed = [this](Peer &peer) {
     if (peer.recovery.phase() == link::Recovery::Phase::failed) return true;
-    if (!peer.broken) return peer.posted == peer.completed;
+    if (!peer.broken) return peer.posted == peer.completed && !peer.link.received_since_grants();
     // Of a link that is being made again, all that matters is whether the other end has what was sent: it may have said
     // so before it left.
     learn_grants(peer);
@@ -476,9 +463,11 @@ bool Mesh::flush() {
   for (std::unique_ptr<Peer> &peer : peers_) {
     if (!peer || flushed(*peer)) continue;
     all = false;
-    // A signalled write behind everything else: when it completes, all before it has been delivered. What still comes
+    // A signalled write behind everything else: when it completes, all before it has been delivered. It also says what
+    // has come: once this rank has left, nobody else can tell its peer that it lacks nothing. What still comes
     // meanwhile may make grants due, which are written without a signal: so more than once.
-    if (peer->unsignalled != 0 && peer->room_to_post()) write_grants(*peer, true);
+    if ((peer->unsignalled != 0 || peer->link.received_since_grants()) && peer->room_to_post())
+      write_grants(*peer, true);
   }
   return all;
 }

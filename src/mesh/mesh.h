@@ -6,8 +6,8 @@
 // Invariants
 // - Nothing blocks, locks, allocates or calls the system (above the provider) in steady state.
 // - A full queue or a missing credit is back-pressure ("not accepted, try again after a poll"), never an error.
-// - What a record points to stays valid until it is released; what a send takes from user memory has to stay there
-//   until acknowledged, where holds_memory says so.
+// - What a record points to stays valid until it is released; what a send takes from user memory may change as soon as
+//   it was accepted.
 #pragma once
 
 #include <array>
@@ -36,12 +36,6 @@ struct Stream {
 
 // The number of no communicator: whoever gets such a message gives its buffer back.
 inline constexpr std::uint16_t kNobody = 0xffff;
-
-struct Sent {
-  bool accepted = false;
-  bool holds_memory = false;
-  std::uint32_t sequence = 0;
-};
 
 // A message that has arrived, in order. Its payload lies in a receive buffer or a staging chunk until release().
 struct Record {
@@ -102,10 +96,10 @@ class Mesh {
   int ranks() const { return static_cast<int>(peers_.size()); }
 
   // Sends one message of collective data: up to eager_bytes into the receive queue, more (up to a chunk) through
-  // staging. `acknowledge` asks the receiver to do so at once, since this or an earlier piece is held.
-  Sent send(int peer, const Stream &stream, std::span<const std::byte> data, bool acknowledge);
+  // staging. False: not accepted.
+  bool send(int peer, const Stream &stream, std::span<const std::byte> data);
   // The same for a piece of a point-to-point message that its receiver waits for.
-  Sent send_bulk(int peer, const Stream &stream, std::span<const std::byte> data, bool acknowledge);
+  bool send_bulk(int peer, const Stream &stream, std::span<const std::byte> data);
   // What configuration and devices have led to; equal on all ranks.
   const link::Limits &limits() const { return limits_; }
   std::size_t eager_bytes() const { return eager_bytes_; }
@@ -117,7 +111,6 @@ class Mesh {
   bool send_message(int peer, const Stream &stream, link::Kind kind, std::span<const std::byte> payload);
 
   // Into how large pieces a transfer of that many bytes is cut; whole elements each.
-  bool is_cut(std::uint64_t total) const { return total > eager_bytes_; }
   std::uint64_t piece_bytes(std::uint64_t total, std::size_t element_bytes) const;
 
   // Arrivals of all links, in order per link; 0 when there is none. Also moves credits, and what was waiting for them.
@@ -126,12 +119,9 @@ class Mesh {
   // Posts the receive buffers that are free again, if they are a batch, and writes the grants that are due now. poll()
   // does it for the batch before; call it when an operation ends: the next poll may be long after.
   void settle();
-  // Whether a peer waits for an acknowledgement that found no room in the send queue. A rank must not leave while it
-  // owes one: the peer's operation would hang until this rank's next call.
-  bool owes_acknowledgement() const;
-  // That, or whether a link is known to be broken whose peer has not received all that was sent: while this rank is
-  // elsewhere, nobody could send it again.
-  bool owes() const { return owes_acknowledgement() || (troubled() && owes_messages()); }
+  // Whether a link is known to be broken whose peer has not received all that was sent: a rank must not leave then,
+  // since while it is elsewhere, nobody could send it again.
+  bool owes() { return troubled() && owes_messages(); }
   // Peers that have used up half of what they may send, because of records not released: those have to be released
   // soon, or copied aside, so that no stream stops another. Names each rank once, then forgets it.
   bool crowded() const { return !crowded_.empty(); }
@@ -141,7 +131,6 @@ class Mesh {
       if (still_crowded(rank)) visit(rank);
     crowded_.clear();
   }
-  bool acknowledged(int peer, std::uint32_t sequence);
   std::size_t receive_window() const;
 
   // A peer's message makes no sense to whoever it is for: the link counts as broken.
@@ -175,10 +164,6 @@ class Mesh {
   // A communicator has failed here, and others may not know yet: what was sent for it, and not received before its link
   // broke, comes as a message for nobody, but for failure notices.
   void void_stream(std::uint16_t communicator);
-  // The memory that a message of that sequence was sent from goes, acknowledged or not: its call has failed.
-  void forget(int peer, std::uint32_t sequence);
-  // The same for all that was sent from there.
-  void forget(int peer, std::span<const std::byte> memory);
 
   // Sleeping: arm(), then poll() once more, then wait for fds() to become readable, then disarm().
   Result<> arm();
@@ -208,15 +193,17 @@ class Mesh {
   friend class Bringup;
   void post(Peer &peer, ibv_send_wr &request, bool wants_completion);
   void post_failed(Peer &peer, int error);
-  bool post_eager(Peer &peer, const Stream &stream, link::Class message_class, link::Kind kind, std::uint8_t flags,
+  void post_eager(Peer &peer, const Stream &stream, link::Class message_class, link::Kind kind, std::uint8_t flags,
                   std::span<const std::byte> data);
   bool may_send(const Peer &peer, link::Class message_class, std::size_t bytes) const;
-  Sent send_piece(int to, const Stream &stream, link::Kind kind, std::span<const std::byte> data, bool acknowledge);
+  bool send_piece(int to, const Stream &stream, link::Kind kind, std::span<const std::byte> data);
   bool send_whole(int to, const Stream &stream, link::Class message_class, link::Kind kind,
                   std::span<const std::byte> data);
-  Sent stalled();
-  Sent post_chunk(Peer &peer, const Stream &stream, link::Kind kind, std::span<const std::byte> data,
-                  std::uint8_t flags);
+  bool stalled();
+  void copy_across(Peer &peer, std::byte *to, std::span<const std::byte> data);
+  void place(Peer &peer, const Stream &stream, link::Kind kind, std::span<const std::byte> data);
+  void stage(Peer &peer, const Stream &stream, link::Kind kind, std::span<const std::byte> data);
+  std::byte *bounced(const Peer &peer, std::uint32_t chunk) const;
   void write_grants(Peer &peer, bool signalled);
   int poll_rail(Rail &rail, std::span<Record> records);
   bool take_completion(Rail &rail, const ibv_wc &completion, Record &record);
@@ -231,7 +218,7 @@ class Mesh {
   void learn_grants(Peer &peer);
   void break_link(Peer &peer, int wc_status, std::string text);
   void break_for_good(Peer &peer, int wc_status, std::string text, bool own_fault = false);
-  bool owes_messages() const;
+  bool owes_messages();
   void fail_rail(Rail &rail, std::string_view why);
   void arm_limit(Rail &rail);
   void rearm_reached_limits();
@@ -240,7 +227,7 @@ class Mesh {
   void check_credits(const Rail &rail) const;
   void take_event(Rail &rail, const ibv_async_event &event, std::int64_t now);
   void drop(Rail &rail, std::uint32_t buffer);
-  void post_staged(Peer &peer, const std::byte *front, const std::byte *data, const Retained &message);
+  void post_chunk(Peer &peer, const Retained &message);
   void post_message(Peer &peer, std::byte *slot, std::uint32_t bytes);
   void post_slot(Peer &peer, std::byte *slot, std::uint32_t bytes);  // the same, for other files
   void list_trouble(Peer &peer);

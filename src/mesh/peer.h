@@ -9,20 +9,20 @@
 
 #include "link/link.h"
 #include "link/recovery.h"
+#include "mesh/copy_choice.h"
 #include "mesh/rail.h"
 #include "verbs/qp.h"
 
 namespace tutti::mesh {
 
-// In a chunk the header ends one cache line, so that the payload begins on the next.
-inline constexpr std::size_t kChunkHeaderOffset = kCacheLine - sizeof(link::Header);
+// In a chunk the header, where it has one, ends one cache line, and the payload begins on the next.
+inline constexpr std::size_t kChunkPayloadOffset = kCacheLine;
+inline constexpr std::size_t kChunkHeaderOffset = kChunkPayloadOffset - sizeof(link::Header);
 
-// What a message that is not acknowledged is sent again from, beside its slot.
+// What a message that is not acknowledged is sent again from: its slot, or the bounce of a chunk.
 struct Retained {
-  const std::byte *data =
-      nullptr;              // of a staged one whose memory is the user's; null: it is no more, or lies in a bounce
-  std::uint32_t bytes = 0;  // header and payload of one in a slot, payload of a staged one
-  std::int32_t chunk = -1;  // count of the chunk that a staged one goes to; -1: it goes to the receive queue
+  std::uint32_t bytes = 0;  // header and payload
+  std::int32_t chunk = -1;  // count of the chunk whose bounce holds it; -1: it is in its slot
 };
 
 struct alignas(64) Peer {
@@ -32,6 +32,7 @@ struct alignas(64) Peer {
   std::byte *slots = nullptr;  // slot i holds the message of sequence s where i = s & slot_mask
   std::uint32_t slot_stride = 0, slot_mask = 0;
   Retained *retained = nullptr;             // by slot
+  std::uint32_t most_eager_bytes = 0;       // of collective data; more goes through chunks
   std::uint32_t posted = 0, completed = 0;  // send queue entries
   std::uint32_t send_depth = 0;
   std::uint32_t unsignalled = 0, signal_every = 1;
@@ -51,7 +52,10 @@ struct alignas(64) Peer {
   const std::byte *incoming_chunks = nullptr;  // ours, which the peer writes
   const link::Grants *incoming_grants = nullptr;
   link::Grants *outgoing_grants = nullptr;  // registered source of the words we write to the peer
-  std::byte *bounce = nullptr;              // outgoing chunks, where user memory is not registered
+  std::byte *mapped_chunks = nullptr;       // the peer's, for us to write, where they can be mapped
+  CopyChoice copies;                        // into those
+  std::byte *bounce = nullptr;              // outgoing chunks elsewhere
+  std::size_t chunks_bytes = 0;             // all of one direction
   std::uint64_t remote_chunks = 0, remote_grants = 0;
   std::uint32_t remote_chunks_key = 0, remote_grants_key = 0;
 

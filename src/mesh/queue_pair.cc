@@ -21,7 +21,7 @@ Result<verbs::Qp> create(Peer &peer, std::uint32_t inline_bytes) {
                             .recv_cq = rail.cq.get(),
                             .srq = rail.receives.srq(),
                             .send_wr = rail.send_depth,
-                            .send_sge = rail.copies_at_post ? 2u : 1u,
+                            .send_sge = 1,
                             .inline_bytes = inline_bytes,
                             .owner = &peer});
 }
@@ -54,7 +54,14 @@ Result<> make_queue_pair(Peer &peer) {
 
 Result<> connect_queue_pair(Peer &peer, const verbs::Endpoint &remote, const verbs::QpOptions &options) {
   TUTTI_TRY(peer.owned_qp->to_rtr(remote, options));
-  return peer.owned_qp->to_rts(options);
+  TUTTI_TRY(peer.owned_qp->to_rts(options));
+  if (!peer.rail->software) return {};
+  void *chunks = peer.rail->device->api().map_remote(peer.qp, peer.remote_chunks_key, peer.remote_chunks,
+                                                     peer.chunks_bytes, IBV_ACCESS_REMOTE_WRITE);
+  if (chunks == nullptr)
+    return fail(Code::device, "rank {} has no memory for staging that can be mapped: has it failed?", peer.rank);
+  peer.mapped_chunks = static_cast<std::byte *>(chunks);
+  return {};
 }
 
 }  // namespace tutti::mesh

@@ -58,7 +58,7 @@ struct Rail {
 
   const verbs::Device *device = nullptr;  // opened before the mesh, closed after it
   verbs::PortOffer port;
-  bool copies_at_post = false;  // the device takes the data of any memory without a local key (the software device)
+  bool software = false;  // peers' chunks are mapped here, and queue pairs drain within some polls
   verbs::PdHandle pd;
   MemorySource source;  // of all memory below, and of tutti_alloc
   verbs::CompChannelHandle channel;
@@ -66,7 +66,7 @@ struct Rail {
   Memory staging;  // incoming chunks: peer after peer
   Memory grants;   // incoming grant words: one link::Grants a peer
   Memory slots;    // outgoing messages, retained until acknowledged: peer after peer
-  Memory bounce;   // outgoing chunks of memory that is not registered; empty where copies_at_post
+  Memory bounce;   // outgoing chunks; empty where those of the peers are mapped
   ReceiveQueue receives;
   QpTable qps;
   std::uint32_t inline_bytes = 0;

@@ -62,10 +62,12 @@ void Mesh::recover(std::int64_t now) {
   }
 }
 
-bool Mesh::owes_messages() const {
+bool Mesh::owes_messages() {
   return std::ranges::any_of(troubled_, [this](std::int32_t rank) {
-    const Peer &peer = *peers_[static_cast<std::size_t>(rank)];
-    return peer.broken && peer.recovery.phase() != Phase::failed && peer.link.retained() != 0;
+    Peer &peer = *peers_[static_cast<std::size_t>(rank)];
+    if (!peer.broken || peer.recovery.phase() == Phase::failed) return false;
+    learn_grants(peer);  // it may have said so before it left, which broke the link
+    return peer.link.retained() != 0;
   });
 }
 
@@ -79,7 +81,7 @@ bool Mesh::recover(Peer &peer, std::int64_t now) {
       // What is under way comes to an end; what already came is polled as ever.
       if (const Result<> stopped = peer.owned_qp->to_error(); !stopped) peer.last_error = stopped.error().text;
     }
-    if (peer.rail->copies_at_post && peer.rail->idle_polls - peer.idle_polls >= kIdlePollsToDrain) recovery.drained();
+    if (peer.rail->software && peer.rail->idle_polls - peer.idle_polls >= kIdlePollsToDrain) recovery.drained();
     // Found empty since the last look: a process that did not run for a while has not polled meanwhile.
     if (std::exchange(peer.idle_polls_seen, peer.rail->idle_polls) != peer.rail->idle_polls)
       recovery.emptied(peer.asked_ns);
@@ -168,12 +170,8 @@ void Mesh::replay(Peer &peer) {
       renew(peer, *reinterpret_cast<link::Header *>(slot));
       post_slot(peer, slot, message.bytes);
     } else {
-      std::byte *front = slot;
-      const std::size_t chunk = static_cast<std::uint32_t>(message.chunk) % limits_.chunks;
-      if (!peer.rail->copies_at_post) front = peer.bounce + chunk * chunk_stride_ + kChunkHeaderOffset;
-      renew(peer, *reinterpret_cast<link::Header *>(front));
-      // Of a call that failed: its memory is not ours any more, and the message is for nobody; any bytes will do.
-      post_staged(peer, front, message.data != nullptr ? message.data : peer.incoming_chunks, message);
+      renew(peer, *reinterpret_cast<link::Header *>(bounced(peer, static_cast<std::uint32_t>(message.chunk))));
+      post_chunk(peer, message);
     }
     ++peer.retransmitted;
     ++statistics_.retransmitted;
@@ -243,7 +241,7 @@ void Mesh::hear(int from, std::span<const std::byte> body, std::int64_t now) {
 void Mesh::probe(std::int64_t now) {
   if (reconnect_.probe_ns == 0 || reconnect_.give_up_ns == 0) return;
   for (std::unique_ptr<Peer> &each : peers_) {
-    if (!each || each->broken || each->rail->copies_at_post) continue;
+    if (!each || each->broken || each->rail->software) continue;
     Peer &peer = *each;
     const bool answered = peer.completed != peer.completed_at_probe || peer.link.received() != peer.received_at_probe;
     if (peer.probing && !answered) {
@@ -279,19 +277,6 @@ void Mesh::abandon(int rank) {
   // What was posted is flushed, and nothing arrives any more, should that process live after all.
   if (!peer->owned_qp) return;
   if (const Result<> stopped = peer->owned_qp->to_error(); !stopped) TUTTI_LOG(info, "{}", stopped.error().text);
-}
-
-void Mesh::forget(int rank, std::uint32_t sequence) {
-  Peer &peer = *peers_[static_cast<std::size_t>(rank)];
-  if (!peer.link.acknowledged(sequence)) peer.retained[sequence & peer.slot_mask].data = nullptr;
-}
-
-void Mesh::forget(int rank, std::span<const std::byte> memory) {
-  Peer &peer = *peers_[static_cast<std::size_t>(rank)];
-  for (std::uint32_t sequence = peer.link.first_retained(); sequence != peer.link.next_sequence(); ++sequence) {
-    Retained &message = peer.retained[sequence & peer.slot_mask];
-    if (message.data >= memory.data() && message.data < memory.data() + memory.size()) message.data = nullptr;
-  }
 }
 
 }  // namespace tutti::mesh

@@ -321,10 +321,11 @@ void begin_drain(Qp &qp) {
   attend_to(qp);
 }
 
-const void *find_mapped(Qp &qp, std::uint32_t rkey, std::uint64_t address, std::size_t bytes) {
+std::byte *find_mapped(Qp &qp, std::uint32_t rkey, std::uint64_t address, std::size_t bytes, int access) {
   if (qp.peer_slot == nullptr || qp.state == IBV_QPS_ERR || qp.peer->is_gone()) return nullptr;
-  const MrSlot *mr = remote_range(qp, rkey, address, bytes, IBV_ACCESS_REMOTE_READ);
-  return mr == nullptr ? nullptr : mapped(qp, *mr, address);
+  const MrSlot *mr = remote_range(qp, rkey, address, bytes, access);
+  if (mr == nullptr || ((access & IBV_ACCESS_REMOTE_WRITE) != 0 && load(mr->arena_offset) == 0)) return nullptr;
+  return mapped(qp, *mr, address);
 }
 
 bool wants_sends(const Qp &qp) {

@@ -267,6 +267,6 @@ void sleep_now(Context &context);  // from here on, peers wake this context
 void full_barrier_everywhere(Context &context);
 void resume_sends(Qp &qp);  // SQD -> RTS, or the peer may be there now
 void begin_drain(Qp &qp);   // IBV_EVENT_SQ_DRAINED when what was pushed is acknowledged
-const void *find_mapped(Qp &qp, std::uint32_t rkey, std::uint64_t address, std::size_t bytes);
+std::byte *find_mapped(Qp &qp, std::uint32_t rkey, std::uint64_t address, std::size_t bytes, int access);
 
 }  // namespace tutti::softdev

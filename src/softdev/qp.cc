@@ -386,9 +386,9 @@ int destroy_qp(ibv_qp *handle) {
   return 0;
 }
 
-// Within the local process's own view: the region must be mapped and readable by the peer QP's rules.
-const void *map_remote(ibv_qp *handle, std::uint32_t rkey, std::uint64_t address, std::size_t bytes) {
-  return find_mapped(*static_cast<Qp *>(handle), rkey, address, bytes);
+// Within the local process's own view: the region must be mapped, and open to that by the peer QP's rules.
+void *map_remote(ibv_qp *handle, std::uint32_t rkey, std::uint64_t address, std::size_t bytes, int access) {
+  return find_mapped(*static_cast<Qp *>(handle), rkey, address, bytes, access);
 }
 
 }  // namespace tutti::softdev

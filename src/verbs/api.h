@@ -76,9 +76,11 @@ struct Api {
   // else.
   void *(*alloc_memory)(ibv_context *context, std::size_t bytes) = nullptr;
   void (*free_memory)(ibv_context *context, void *memory, std::size_t bytes) = nullptr;
-  // A pointer through which the remote memory [address, address + bytes) of a registered region can be loaded, valid
-  // while the QP is connected and the region registered; null where it cannot be mapped, and the caller uses READ.
-  const void *(*map_remote)(ibv_qp *qp, std::uint32_t rkey, std::uint64_t address, std::size_t bytes) = nullptr;
+  // A pointer through which the remote memory [address, address + bytes) of a registered region can be loaded or stored
+  // to, as far as `access` (IBV_ACCESS_REMOTE_READ, _WRITE) goes and the region allows it; valid while the QP is
+  // connected and the region registered. Null where it cannot be mapped, and the caller uses READ or WRITE. What is
+  // stored there is seen by who takes a message that was posted later.
+  void *(*map_remote)(ibv_qp *qp, std::uint32_t rkey, std::uint64_t address, std::size_t bytes, int access) = nullptr;
 };
 
 }  // namespace tutti::verbs

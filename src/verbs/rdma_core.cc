@@ -161,7 +161,7 @@ void free_memory(ibv_context *, void *memory, std::size_t bytes) {
   if (memory != nullptr) munmap(memory, whole_pages(bytes));
 }
 
-const void *map_remote(ibv_qp *, std::uint32_t, std::uint64_t, std::size_t) { return nullptr; }
+void *map_remote(ibv_qp *, std::uint32_t, std::uint64_t, std::size_t, int) { return nullptr; }
 
 // Looks symbols up and remembers the first that is missing.
 struct Loader {

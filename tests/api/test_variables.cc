@@ -73,8 +73,8 @@ TEST(Variables, WidenBytesIsTheLargestVectorOf16BitFloatsThatIsRoundedOnce) {
 }
 
 TEST(Variables, EagerBytesIsWhereStagingBegins) {
-  EXPECT_EQ(sent_after_broadcast({{"TUTTI_EAGER_BYTES", "4K"}}, 3000)["chunks_sent"], 0);
-  EXPECT_GT(sent_after_broadcast({{"TUTTI_EAGER_BYTES", "1K"}}, 3000)["chunks_sent"], 0);
+  EXPECT_EQ(sent_after_broadcast({{"TUTTI_EAGER_BYTES", "2K"}}, 2000)["chunks_sent"], 0);
+  EXPECT_GT(sent_after_broadcast({{"TUTTI_EAGER_BYTES", "1K"}}, 2000)["chunks_sent"], 0);
 }
 
 TEST(Variables, ChunkBytesIsTheSizeOfAStagedPiece) {

@@ -167,22 +167,6 @@ TEST_F(TwoEnds, AChunkNeedsACreditToo) {
   EXPECT_FALSE(a_.can_send_chunk());
 }
 
-TEST_F(TwoEnds, AnAcknowledgementThatIsAskedForIsDueAtOnce) {
-  ASSERT_EQ(b_.accept(message(a_, Class::collective, Kind::data, kAcknowledgeNow), kBytes), Arrival::deliver);
-  EXPECT_TRUE(b_.acknowledgement_due());
-  EXPECT_TRUE(b_.grant_due());
-  tell();
-  EXPECT_FALSE(b_.acknowledgement_due());
-  EXPECT_TRUE(a_.acknowledged(0));
-}
-
-TEST_F(TwoEnds, AMessageOfOursAnswersTheAcknowledgementThatIsAskedFor) {
-  ASSERT_EQ(b_.accept(message(a_, Class::collective, Kind::data, kAcknowledgeNow), kBytes), Arrival::deliver);
-  ASSERT_EQ(a_.accept(message(b_), kBytes), Arrival::deliver);
-  EXPECT_FALSE(b_.grant_due());
-  EXPECT_TRUE(a_.acknowledged(0));
-}
-
 // ---- What the wire takes in ----
 
 constexpr Limits kNarrow = {

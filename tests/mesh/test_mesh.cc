@@ -81,7 +81,7 @@ TEST_F(Pair, case_13_FullQueuesAreBackPressureNeverAnErrorAndNothingIsLost) {
 TEST_F(Pair, AMessageBringsItsStreamKindAndSender) {
   start();
   const auto data = pattern(1, 100);
-  ASSERT_TRUE(a().send(1, {.communicator = 3, .call = 4, .signature = 5}, data, false).accepted);
+  ASSERT_TRUE(a().send(1, {.communicator = 3, .call = 4, .signature = 5}, data));
   ASSERT_TRUE(a().send_control(1, kStream, link::Kind::window, pattern(2, 8)));
   const auto records = receive(b(), 2);
   ASSERT_EQ(records.size(), 2u);
@@ -98,7 +98,7 @@ TEST_F(Pair, MessagesOfAllSizesKeepTheirOrder) {
   const std::vector<std::size_t> sizes = {0, 1, 24, 25, 4096, 4097, 65536, 56, 65535, 4096};
   std::vector<std::vector<std::byte>> data;
   for (std::size_t i = 0; i < sizes.size(); ++i) data.push_back(pattern(i, sizes[i]));
-  for (const auto &bytes : data) ASSERT_TRUE(a().send(1, kStream, bytes, false).accepted);
+  for (const auto &bytes : data) ASSERT_TRUE(a().send(1, kStream, bytes));
   const auto records = receive(b(), sizes.size());
   ASSERT_EQ(records.size(), sizes.size());
   for (std::size_t i = 0; i < sizes.size(); ++i) EXPECT_TRUE(equals(records[i], data[i])) << i;
@@ -107,7 +107,7 @@ TEST_F(Pair, MessagesOfAllSizesKeepTheirOrder) {
 TEST_F(Pair, TheLedgerAddsUpAndNamesWhoHoldsTheBuffers) {
   start();
   const auto data = pattern(1, 100);
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(a().send(1, kStream, data, false).accepted);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(a().send(1, kStream, data));
   const auto records = receive(b(), 3);
   ASSERT_EQ(records.size(), 3u);
   b().check();
@@ -125,25 +125,25 @@ TEST_F(Pair, ASenderStopsAtItsCreditsAndGoesOnWhenBuffersAreReleased) {
   start();
   const auto data = pattern(1, 100);
   const int credits = view(a()).limits.credits[0];
-  for (int i = 0; i < credits; ++i) ASSERT_TRUE(a().send(1, kStream, data, false).accepted);
-  EXPECT_FALSE(a().send(1, kStream, data, false).accepted);
+  for (int i = 0; i < credits; ++i) ASSERT_TRUE(a().send(1, kStream, data));
+  EXPECT_FALSE(a().send(1, kStream, data));
   const auto records = receive(b(), static_cast<std::size_t>(credits));
   ASSERT_EQ(records.size(), static_cast<std::size_t>(credits));
   std::vector<int> crowded;
   b().take_crowded([&](int rank) { crowded.push_back(rank); });
   EXPECT_EQ(crowded, std::vector{0});
   idle(b());
-  EXPECT_FALSE(a().send(1, kStream, data, false).accepted) << "held buffers are no credits";
+  EXPECT_FALSE(a().send(1, kStream, data)) << "held buffers are no credits";
   for (const Record &record : records) b().release(record);
   EXPECT_FALSE(b().crowded());
   idle(b());
-  EXPECT_TRUE(a().send(1, kStream, data, false).accepted);
+  EXPECT_TRUE(a().send(1, kStream, data));
 }
 
 TEST_F(Pair, ControlMessagesGetThroughWhereDataHasNoCredits) {
   start();
   const auto data = pattern(1, 100);
-  while (a().send(1, kStream, data, false).accepted) continue;
+  while (a().send(1, kStream, data)) continue;
   EXPECT_TRUE(a().send_control(1, kStream, link::Kind::window, pattern(1, 8)));
 }
 
@@ -153,58 +153,30 @@ TEST_F(Pair, ChunksReleasedOutOfOrderAreGrantedAgainInOrder) {
   ASSERT_EQ(chunks, 8u);
   std::vector<std::vector<std::byte>> data;
   for (std::size_t i = 0; i < 2 * chunks; ++i) data.push_back(pattern(i, 60'000));
-  for (std::size_t i = 0; i < chunks; ++i) ASSERT_TRUE(a().send(1, kStream, data[i], false).accepted);
-  EXPECT_FALSE(a().send(1, kStream, data[chunks], false).accepted);
+  for (std::size_t i = 0; i < chunks; ++i) ASSERT_TRUE(a().send(1, kStream, data[i]));
+  EXPECT_FALSE(a().send(1, kStream, data[chunks]));
   const auto records = receive(b(), chunks);
   ASSERT_EQ(records.size(), chunks);
   // All but the oldest: the sender would write to that one next.
   for (std::size_t i = chunks - 1; i >= 1; --i) b().release(records[i]);
   idle(b());
   EXPECT_EQ(view(a()).chunk_credits, 0);
-  EXPECT_FALSE(a().send(1, kStream, data[chunks], false).accepted);
+  EXPECT_FALSE(a().send(1, kStream, data[chunks]));
   EXPECT_TRUE(equals(records[0], data[0])) << "what is held stays as it came";
   b().release(records[0]);
   idle(b());
   EXPECT_EQ(view(a()).chunk_credits, chunks);
-  for (std::size_t i = chunks; i < 2 * chunks; ++i) ASSERT_TRUE(a().send(1, kStream, data[i], false).accepted);
+  for (std::size_t i = chunks; i < 2 * chunks; ++i) ASSERT_TRUE(a().send(1, kStream, data[i]));
   const auto more = receive(b(), chunks);
   ASSERT_EQ(more.size(), chunks);
   for (std::size_t i = 0; i < chunks; ++i) EXPECT_TRUE(equals(more[i], data[chunks + i])) << i;
-}
-
-TEST_F(Pair, AnAcknowledgementComesAtOnceWhereItIsAskedFor) {
-  start();
-  const auto data = pattern(1, 60'000);
-  const Sent first = a().send(1, kStream, data, false), second = a().send(1, kStream, data, true);
-  ASSERT_TRUE(first.holds_memory && second.holds_memory);
-  EXPECT_FALSE(a().acknowledged(1, first.sequence));
-  ASSERT_EQ(receive(b(), 2).size(), 2u);
-  EXPECT_TRUE(b().owes_acknowledgement());
-  b().settle();
-  EXPECT_FALSE(b().owes_acknowledgement());
-  EXPECT_TRUE(a().acknowledged(1, first.sequence));
-  EXPECT_TRUE(a().acknowledged(1, second.sequence));
-}
-
-TEST_F(Pair, AnAcknowledgementThatFindsNoRoomIsOwed) {
-  start([](RankSetup &setup, int) { setup.device.devices[0].max_qp_wr = 3; });
-  // b's send queue is full of what a has not taken.
-  while (b().send(0, kStream, pattern(1, 100), false).accepted) continue;
-  ASSERT_TRUE(a().send(1, kStream, pattern(2, 60'000), true).accepted);
-  ASSERT_EQ(receive(b(), 1).size(), 1u);
-  b().settle();
-  EXPECT_TRUE(b().owes_acknowledgement());
-  for (const Record &record : receive(a(), 2)) a().release(record);
-  idle(b());
-  EXPECT_FALSE(b().owes_acknowledgement());
-  EXPECT_TRUE(a().acknowledged(1, 0));
 }
 
 TEST_F(Pair, FlushReturnsWhenAllHasBeenDelivered) {
   start();
   std::atomic<bool> stop{false};
   std::atomic<int> came{0};
-  for (int i = 0; i < 10; ++i) ASSERT_TRUE(a().send(1, kStream, pattern(1, 1000), false).accepted);
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(a().send(1, kStream, pattern(1, 1000)));
   std::thread peer([&] {
     while (!stop.load()) {
       Record records[16];
@@ -225,7 +197,7 @@ TEST_F(Pair, FlushReturnsWhenAllHasBeenDelivered) {
 
 TEST_F(Pair, FlushIsNotOverWhereThePeerDoesNotTakeAnything) {
   start();
-  ASSERT_TRUE(a().send(1, kStream, pattern(1, 1000), false).accepted);
+  ASSERT_TRUE(a().send(1, kStream, pattern(1, 1000)));
   Record none;
   for (int i = 0; i < 100; ++i) {
     EXPECT_FALSE(a().flush());
@@ -238,7 +210,7 @@ TEST_F(Pair, case_14_ABrokenLinkIsToldOnceHoweverManyRequestsAreFlushed) {
   start([](RankSetup &setup, int rank) {
     if (rank == 0) setup.device.faults = {{.call = "qp_error", .nth = 5}};
   });
-  for (int i = 0; i < 12; ++i) (void)a().send(1, kStream, pattern(1, 1000), false);
+  for (int i = 0; i < 12; ++i) (void)a().send(1, kStream, pattern(1, 1000));
   Record records[16];
   for (int i = 0; i < 1000; ++i) {
     (void)a().poll(records);
@@ -248,7 +220,7 @@ TEST_F(Pair, case_14_ABrokenLinkIsToldOnceHoweverManyRequestsAreFlushed) {
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].peer, 1);
   EXPECT_NE(told[0].text.find("rank 1"), std::string::npos) << told[0].text;
-  EXPECT_FALSE(a().send(1, kStream, pattern(1, 10), false).accepted);
+  EXPECT_FALSE(a().send(1, kStream, pattern(1, 10)));
   EXPECT_EQ(view(a()).state, LinkState::broken);
   EXPECT_TRUE(a().take_breakages().empty());
   a().check();

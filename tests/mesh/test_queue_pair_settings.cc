@@ -56,7 +56,12 @@ Recorded settings_with(const Environment &environment) {
       announcements.insert(announcements.end(), mine.begin(), mine.end());
       bringups.push_back(std::move(*bringup));
     }
-    for (mesh::Bringup &bringup : bringups) EXPECT_TRUE(bringup.connect(announcements));
+    std::vector<std::unique_ptr<mesh::Mesh>> meshes;
+    for (mesh::Bringup &bringup : bringups) {
+      auto connected = bringup.connect(announcements);
+      EXPECT_TRUE(connected) << connected.error().text;
+      if (connected) meshes.push_back(std::move(*connected));
+    }
   }
   return recorded;
 }

@@ -456,14 +456,20 @@ TEST(Memory, ARemoteRegionCanBeMappedWhileItIsRegisteredAndConnected) {
   Pair pair;
   const Name b = pair.b.name();
   pair.b.arena[70] = std::byte{9};
-  const auto *seen =
-      static_cast<const std::byte *>(pair.a.v->map_remote(pair.a.qp, b.arena_rkey, b.arena_address + 64, 100));
+  const auto map = [&](std::uint32_t key, std::uint64_t address, std::size_t bytes, int access) {
+    return static_cast<std::byte *>(pair.a.v->map_remote(pair.a.qp, key, address, bytes, access));
+  };
+  std::byte *seen = map(b.arena_rkey, b.arena_address + 64, 100, IBV_ACCESS_REMOTE_WRITE);
   ASSERT_NE(seen, nullptr);
+  EXPECT_EQ(seen, map(b.arena_rkey, b.arena_address + 64, 100, IBV_ACCESS_REMOTE_READ));
   EXPECT_EQ(seen[6], std::byte{9});
-  EXPECT_EQ(pair.a.v->map_remote(pair.a.qp, b.arena_rkey ^ 1, b.arena_address, 1), nullptr);
-  EXPECT_EQ(pair.a.v->map_remote(pair.a.qp, b.arena_rkey, b.arena_address, (1 << 20) + 1), nullptr);
+  seen[7] = std::byte{11};
+  EXPECT_EQ(pair.b.arena[71], std::byte{11});
+  EXPECT_EQ(map(b.arena_rkey, b.arena_address, 1, IBV_ACCESS_REMOTE_ATOMIC), nullptr) << "not allowed by the region";
+  EXPECT_EQ(map(b.arena_rkey ^ 1, b.arena_address, 1, IBV_ACCESS_REMOTE_READ), nullptr);
+  EXPECT_EQ(map(b.arena_rkey, b.arena_address, (1 << 20) + 1, IBV_ACCESS_REMOTE_READ), nullptr);
   ASSERT_EQ(pair.a.to_state(IBV_QPS_ERR), 0);
-  EXPECT_EQ(pair.a.v->map_remote(pair.a.qp, b.arena_rkey, b.arena_address, 1), nullptr);
+  EXPECT_EQ(map(b.arena_rkey, b.arena_address, 1, IBV_ACCESS_REMOTE_READ), nullptr);
 }
 
 // The owner takes memory back while a peer writes into it as fast as it can: the pages must stay zero afterwards.

@@ -80,10 +80,11 @@ def charts(title, results, peers):
     whole = [perf.whole_bytes(r["collective"], r["ranks"], r["bytes"]) for r in results]
     bandwidths = {name: [size / 1e3 / time if time else None for size, time in zip(whole, line)] for name, line in medians.items()}
     ratios = {"best peer / Tutti": [r["ratio_to_best"] for r in results]}
-    return [report.chart(f"{title}: time", sizes, medians, dashed=("limit",),
-                         bands={name: [time["quartiles"] for time in line] for name, line in times.items()}),
-            report.chart(f"{title}: bandwidth", sizes, bandwidths, dashed=("limit",), unit="GB/s"),
-            report.chart(f"{title}: ratio to the best peer", sizes, ratios, unit="")]
+    return [report.side_by_side([
+        report.chart(f"{title}: time", sizes, medians, dashed=("limit",),
+                     bands={name: [time["quartiles"] for time in line] for name, line in times.items()}),
+        report.chart(f"{title}: bandwidth", sizes, bandwidths, dashed=("limit",), unit="GB/s"),
+        report.chart(f"{title}: ratio to the best peer", sizes, ratios, unit="")])]
 
 
 def count_instructions(options):

@@ -11,9 +11,10 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COLORS = ["#06c", "#c50", "#084", "#808", "#a80", "#c06", "#088", "#555", "#630"]
-STYLE = """body{font:16px/1.5 sans-serif;max-width:70em;margin:2em auto;padding:0 1em}td,th{padding:.2em .8em;text-align:right}
+STYLE = """body{font:16px/1.5 sans-serif;max-width:84em;margin:2em auto;padding:0 1em}td,th{padding:.2em .8em;text-align:right}
 td:first-child,th:first-child{text-align:left}table{border-collapse:collapse;margin:1em 0}tr:nth-child(even){background:#f2f2f2}
-svg{max-width:44em;width:100%}svg text{font-size:11px}polyline{fill:none;stroke-width:2}.grid{stroke:#ddd}.one{stroke:#888}
+svg{max-width:44em;width:100%}svg text{font-size:13px}td:first-child{white-space:nowrap}
+.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(25em,1fr));gap:0 1.5em}polyline{fill:none;stroke-width:2}.grid{stroke:#ddd}.one{stroke:#888}
 .bar{display:flex;gap:.6em;align-items:center}.bar span{width:18em}.whole{background:#bcd;height:1.1em}.part{background:#06c;height:100%}"""
 
 
@@ -112,7 +113,11 @@ def chart(title, sizes, series, dashed=(), unit="µs", bands={}, marks={}, acros
                 lines.append(f'<circle cx="{x(size):.1f}" cy="{y(value):.1f}" r="5" fill="none" stroke="{colors[name]}" stroke-width="2">'
                              f"<title>{html.escape(name)}, {size} B</title></circle>")
     legend = " &nbsp; ".join(f'<b style="color:{colors[name]}">{"┄" if name in dashed else "―"} {html.escape(name)}</b>' for name in series)
-    return f"<h3>{html.escape(title)}</h3><p>{legend}</p>" + "\n".join(lines + ["</svg>"])
+    return f"<div><h3>{html.escape(title)}</h3><p>{legend}</p>" + "\n".join(lines + ["</svg></div>"])
+
+
+def side_by_side(charts):
+    return '<div class="charts">' + "\n".join(charts) + "</div>"
 
 
 def write(folder, name, meta, results, title, parts, **more):

@@ -69,8 +69,8 @@ def main(options):
     parts = [intro, report.table(table)]
     if len(ranks) > 1:
         series = {NAMES[library]: [each["init_s"]["median"] for each in results if each["library"] == library] for library in libraries}
-        parts.append(report.chart("Seconds in start-up", ranks, series, unit="s", across="{} ranks"))
-        parts.append(report.chart("Memory of a rank", ranks, {NAMES[library]: [each["memory_kib"] / 1024 for each in results if each["library"] == library]
-                                                              for library in libraries}, unit="MiB", across="{} ranks"))
+        memory = {NAMES[library]: [each["memory_kib"] / 1024 for each in results if each["library"] == library] for library in libraries}
+        parts.append(report.side_by_side([report.chart("Seconds in start-up", ranks, series, unit="s", across="{} ranks"),
+                                          report.chart("Memory of a rank", ranks, memory, unit="MiB", across="{} ranks")]))
     report.write(options.out, "startup", meta, results, "Start-up", parts, kib_for_each_further_peer=more)
     report.print_table(table)

@@ -3,6 +3,7 @@
 call something else (cliffs.py)."""
 import html
 import os
+import random
 
 import cliffs
 import perf
@@ -28,10 +29,12 @@ def sizes(collective, ranks, largest):
 
 
 def run(options, collective, ranks, some, *more):
-    """{bytes: row}. Under our own launcher, a core for each rank where there are as many."""
+    """{bytes: row}. Under our own launcher, a core for each rank where there are as many. Sizes come in any order, so that what
+    the machine does meanwhile is no feature of a curve, and the first one, which finds everything cold, once more."""
     command = [options.build / "bin" / "tutti-run", "-n", ranks, options.build / "bin" / "tutti-perf", collective, "-d", "uint8", *more]
     if collective != "barrier":
-        command += ["--sizes", ",".join(map(str, some))]
+        mixed = random.sample(some, len(some))
+        command += ["--sizes", ",".join(map(str, [mixed[-1], *mixed]))]
     return {row["bytes"]: row for row in perf.run(command)["results"]}
 
 
@@ -77,7 +80,7 @@ def charts(samples, found):
         lines = {f"{ranks} ranks": by_size for (name, ranks), by_size in table_of(samples).items() if name == collective}
         across = sorted({size for by_size in lines.values() for size in by_size})
         if len(across) < 2:
-            continue
+            continue  # a barrier: in the table of single sizes
         marks = {f"{each.ranks} ranks": {e.bytes for e in found if e.collective == collective and e.ranks == each.ranks}
                  for each in found if each.collective == collective}
         yield report.chart(f"{collective}: time", across, {name: [by_size.get(size) for size in across] for name, by_size in lines.items()},
@@ -106,7 +109,10 @@ def main(options):
              f"does ({len(found)} of {suspected}).</p><p>cliff: more than {cliffs.CLIFF:g} times as slow as both neighbours. order: more than "
              f"{cliffs.NOISE:g} times as slow as a larger size. consistency: more than {cliffs.NOISE:g} times as slow as others that do its "
              "work. Circles in the charts are these points.</p>")
-    parts = [intro, report.table(overview) if found else "<p>None.</p>", *charts(samples, found)]
+    single = [[each["collective"], f"{each['ranks']} ranks", report.time_text(each["tutti_us"]["median"])] for each in results
+              if each["collective"] == "barrier"]
+    parts = [intro, report.table(overview) if found else "<p>None.</p>", report.side_by_side(charts(samples, found)),
+             *([report.table([["", "", "µs"], *single])] if single else [])]
     report.write(options.out, "sweep", meta, results, "Tutti over all sizes", parts, findings=written)
     report.print_table(overview)
     print(f"{len(results)} points, {suspected} findings at first, {len(found)} when measured again")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# bench/compare in short: tests/bench/run.py peers|programs|sweep|startup BUILD-DIRECTORY. The files stay in BUILD-DIRECTORY/bench-reports.
+# bench/compare in short, and the benchmarks of parts: tests/bench/run.py peers|programs|sweep|startup|parts BUILD-DIRECTORY. The files stay in BUILD-DIRECTORY/bench-reports.
 import json
 import pathlib
 import subprocess
@@ -103,4 +103,21 @@ def programs():
     check("ended with status" in compare("--dropin", "--rounds", "1", "false", status=1), "a failure is not told")
 
 
-{"peers": peers, "programs": programs, "sweep": sweep, "startup": startup}[CASE]()
+def parts():
+    """Each of Google Benchmark's runs for a moment; those that need two cores at the same time for long are left to people."""
+    for name, which, some in (("reduce", "^memcpy/|^float/sum/", {"memcpy/8", "float/sum/16384"}),
+                              ("softdev", "empty_poll|copy_limit", {"empty_poll/8", "copy_limit/memcpy/65536"}),
+                              ("mesh", ".", {"post/8/manual_time", "poll/8/manual_time", "credits_in_words/8/manual_time", "protocol"}),
+                              ("match", "match_among", {"match_among/100"}),
+                              ("exec", ".", {"call/1", "call/64", "new_plan/64/8", "local_steps/chained/256"})):
+        done = subprocess.run([BUILD / "bin" / f"bench_{name}", f"--benchmark_filter={which}", "--benchmark_min_time=0.001", "--benchmark_format=json"],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        check(done.returncode == 0, f"bench_{name} ended with {done.returncode}: {done.stderr}")
+        runs = {run["name"]: run for run in json.loads(done.stdout)["benchmarks"]}
+        check(some <= set(runs), f"bench_{name} has no {some - set(runs)}")
+        for run in runs.values():
+            check(not run.get("error_occurred") and run["real_time"] > 0, f"bench_{name}: {run}")
+        (OUT / f"bench_{name}.json").write_text(done.stdout)
+
+
+{"peers": peers, "programs": programs, "sweep": sweep, "startup": startup, "parts": parts}[CASE]()

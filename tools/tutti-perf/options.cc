@@ -26,7 +26,8 @@ void declare(CLI::App &app, Typed &typed, Options &options) {
   app.add_option("-b,--minbytes", typed.min, "Smallest size; sizes accept K, M, G (default 8)");
   app.add_option("-e,--maxbytes", typed.max, "Largest size (default 16M)");
   app.add_option("-f,--stepfactor", typed.factor, "From one size to the next (default 2)");
-  app.add_option("--sizes", typed.sizes, "These sizes, with commas between, instead of those of -b, -e and -f")
+  app.add_option("--sizes", typed.sizes,
+                 "These sizes in this order, with commas between, instead of those of -b, -e and -f")
       ->delimiter(',')
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -67,7 +68,7 @@ std::vector<std::size_t> sizes_of(std::size_t min, std::size_t max, std::size_t 
   return sizes;
 }
 
-// The sizes that were listed, in ascending order, each once.
+// The sizes that were listed, as they stand there.
 std::optional<Goodbye> understand_list(const Typed &typed, Options &options) {
   const auto element = static_cast<std::int64_t>(options.type->bytes);
   for (const std::string &text : typed.sizes) {
@@ -78,8 +79,6 @@ std::optional<Goodbye> understand_list(const Typed &typed, Options &options) {
           fmt::format("--sizes: {} bytes are no whole number of {} ({} bytes)", text, options.type->name, element));
     options.sizes.push_back(static_cast<std::size_t>(*bytes));
   }
-  std::ranges::sort(options.sizes);
-  options.sizes.erase(std::unique(options.sizes.begin(), options.sizes.end()), options.sizes.end());
   return std::nullopt;
 }
 

@@ -105,6 +105,7 @@ def programs():
 
 def parts():
     """Each of Google Benchmark's runs for a moment; those that need two cores at the same time for long are left to people."""
+    OUT.mkdir(parents=True, exist_ok=True)
     for name, which, some in (("reduce", "^memcpy/|^float/sum/", {"memcpy/8", "float/sum/16384"}),
                               ("softdev", "empty_poll|copy_limit", {"empty_poll/8", "copy_limit/memcpy/65536"}),
                               ("mesh", ".", {"post/8/manual_time", "poll/8/manual_time", "credits_in_words/8/manual_time", "protocol"}),

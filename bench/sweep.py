@@ -4,6 +4,7 @@ call something else (cliffs.py)."""
 import html
 import os
 import random
+import statistics
 
 import cliffs
 import perf
@@ -46,9 +47,8 @@ def measure(options, samples, wanted):
                 samples.setdefault((collective, ranks), {}).setdefault(size, []).append((row["time_us"], row["quartiles_us"]))
 
 
-def table_of(samples):
-    """What is compared: the least of the runs' medians. A cliff of ours is in every run, one of a busy machine is not."""
-    return {which: {size: min(median for median, _ in times) for size, times in by_size.items()}
+def table_of(samples, of=statistics.median):
+    return {which: {size: of([median for median, _ in times]) for size, times in by_size.items()}
             for which, by_size in samples.items()}
 
 
@@ -62,7 +62,9 @@ def look(options, ranks, collectives, largest):
     first = cliffs.findings(table_of(samples))
     if first:
         measure(options, samples, {which: sorted(some) for which, some in cliffs.concerned(first, table_of(samples)).items()})
-    again = {found.key() for found in first}
+    # A cliff of ours is there by the medians of the runs and by the least of them. A busy machine lifts single runs, and one that
+    # moves ranks nearer to each other lowers some.
+    again = {found.key() for found in first} & {found.key() for found in cliffs.findings(table_of(samples, min))}
     return samples, [found for found in cliffs.findings(table_of(samples)) if found.key() in again], len(first)
 
 
@@ -106,8 +108,8 @@ def main(options):
     overview = list(rows(found))
     crowded = " with more ranks than cores, times hang on the kernel's scheduler, too;" if max(ranks) > (os.cpu_count() or 1) else ""
     intro = (f"<p>{html.escape(meta['cpu'])}, {meta['cores']} cores, {html.escape(meta['system'])}, commit {meta['commit']}. Elements of "
-             f"one byte; the least of the medians of {meta['rounds']} runs;{crowded} what looked bad was measured as often again, and is here if it still "
-             f"does ({len(found)} of {suspected}).</p><p>cliff: more than {cliffs.CLIFF:g} times as slow as both neighbours. order: more than "
+             f"one byte, {meta['rounds']} runs;{crowded} what looked bad was measured as often again, and is here if it still "
+             f"does, by the medians and by the least of the runs ({len(found)} of {suspected}).</p><p>cliff: more than {cliffs.CLIFF:g} times as slow as both neighbours. order: more than "
              f"{cliffs.NOISE:g} times as slow as a larger size. consistency: more than {cliffs.NOISE:g} times as slow as others that do its "
              "work. Circles in the charts are these points.</p>")
     single = [[each["collective"], f"{each['ranks']} ranks", report.time_text(each["tutti_us"]["median"])] for each in results

@@ -25,13 +25,17 @@ Status status_of(const Error &error) {
 
 }  // namespace
 
-Result<std::vector<std::byte>> Exchange::gather(const Result<std::vector<std::byte>> &mine, std::size_t size) {
+Result<std::vector<std::byte>> Exchange::gather(const char *phase, const Result<std::vector<std::byte>> &mine,
+                                                std::size_t size) {
   std::vector<std::byte> out(sizeof(Status) + size);
   const Status status = mine ? Status{} : status_of(mine.error());
   std::memcpy(out.data(), &status, sizeof(status));
   if (mine) std::memcpy(out.data() + sizeof(status), mine->data(), std::min(size, mine->size()));
-  ++exchanges_;
+  const std::int64_t ready_ns = now_ns();
   Result<std::vector<std::byte>> all = bootstrap_.allgather(out, deadline_);
+  const std::int64_t met_ns = now_ns();
+  phases_.push_back({phase, ready_ns - since_ns_, met_ns - ready_ns});
+  since_ns_ = met_ns;
   if (!mine) {
     Error error = mine.error();
     // A rank that died on the way is the likelier cause than what this one met because of it.
@@ -53,6 +57,15 @@ Result<std::vector<std::byte>> Exchange::gather(const Result<std::vector<std::by
     values.insert(values.end(), from + sizeof(theirs), from + out.size());
   }
   return values;
+}
+
+std::string Exchange::describe() const {
+  const auto ms = [](std::int64_t ns) { return static_cast<double>(ns) / 1e6; };
+  std::string text = fmt::format("{} exchanges in {:.1f} ms", phases_.size(), ms(since_ns_ - began_ns_));
+  for (const Phase &phase : phases_)
+    text += fmt::format("{} {} {:.1f} ms and {:.1f} ms waiting", &phase == phases_.data() ? ":" : ",", phase.name,
+                        ms(phase.own_ns), ms(phase.waited_ns));
+  return text;
 }
 
 }  // namespace tutti::api

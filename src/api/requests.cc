@@ -9,6 +9,7 @@
 #include "api/structs.h"
 #include "api/waiting.h"
 #include "base/check.h"
+#include "base/short_list.h"
 #include "collectives/form.h"
 
 namespace tutti::api {
@@ -39,15 +40,14 @@ Result<Request *> live(const char *function, const tutti_request *handle) {
 
 // The requests of a list that are active, with their places in it.
 struct Active {
-  std::vector<Request *> requests;
-  std::vector<std::size_t> places;
+  explicit Active(std::size_t most) : requests(most), places(most) {}
+  ShortList<Request *> requests;
+  ShortList<std::size_t> places;
 };
 
 Result<Active> active_of(const char *function, std::size_t count, tutti_request **handles) {
   if (handles == nullptr && count != 0) return fail(Code::argument, "{}: requests is null", function);
-  Active found;
-  found.requests.reserve(count);
-  found.places.reserve(count);
+  Active found(count);
   for (std::size_t i = 0; i < count; ++i) {
     if (handles[i] == nullptr) continue;
     Request *request = find_request(handles[i]);

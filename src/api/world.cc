@@ -90,7 +90,7 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   } else {
     hello = tl::unexpected<Error>(topology.error());
   }
-  TUTTI_TRY(const std::vector<Hello> hellos, exchange.gather(hello));
+  TUTTI_TRY(const std::vector<Hello> hellos, exchange.gather("who we are", hello));
   TUTTI_TRY(Group group, understand(hellos, rank_, bootstrap.job_key()));
   const bootstrap::LocalPlace place = bootstrap::local_place(options.environment);
   if (place.rank >= 0 && group.hosts > 1) group.local_rank = place.rank;
@@ -129,7 +129,7 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
     mine.control = control_->address();
     return mine;
   };
-  TUTTI_TRY(const std::vector<Offer> offers, exchange.gather(offer()));
+  TUTTI_TRY(const std::vector<Offer> offers, exchange.gather("devices", offer()));
 
   // 3. Queue pairs, created and announced.
   mesh::BringupOptions bringup_options = mesh::bringup_options(config_);
@@ -148,7 +148,7 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   if (bringup) announcement = bringup->announcement();
   else announcement = tl::unexpected<Error>(devices_->explained(bringup.error()));
   TUTTI_TRY(const std::vector<std::byte> announcements,
-            exchange.gather(announcement, mesh::Bringup::announcement_bytes(ranks_)));
+            exchange.gather("queue pairs", announcement, mesh::Bringup::announcement_bytes(ranks_)));
 
   // 4. To RTS, and the control connections; then nobody sends before everybody is ready.
   const auto connect = [&]() -> Result<Done> {
@@ -162,7 +162,7 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
     TUTTI_TRY(linked);
     return Done{};
   };
-  TUTTI_TRY(exchange.gather(connect()));
+  TUTTI_TRY(exchange.gather("connecting", connect()));
 
   tell_what_was_capped();
   device_names_ = mesh_->device_names();
@@ -186,8 +186,8 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   // Last, so that helper threads have not inherited a mask of one core.
   binding_reason_ = plan.reason;
   binding_.emplace(topology::Binding::apply(plan));
-  TUTTI_LOG(info, "{} ranks on {} hosts, {}; {}; {} exchanges", ranks_, group.hosts, device_reason_, binding_reason_,
-            exchange.exchanges());
+  TUTTI_LOG(info, "{} ranks on {} hosts, {}; {}; {}", ranks_, group.hosts, device_reason_, binding_reason_,
+            exchange.describe());
   return {};
 }
 

@@ -10,8 +10,10 @@ usage: run.py PROGRAM WORK [-v]
 import collections
 import pathlib
 import re
-import subprocess
 import sys
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+import instructions
 
 # Instructions of one call of 8 bytes on the software device, a tenth above what they were: whoever makes calls cheaper
 # lowers these.
@@ -22,42 +24,6 @@ HEALTH_LIMIT = 40
 # Recovery and health are whole files, and lines elsewhere that have to do with it by what they name.
 HEALTH_FILES = re.compile(r"/src/(link/recovery\.|mesh/reconnect\.|mesh/events\.|mesh/shortage\.|control/|comm/live_view|base/live)")
 HEALTH_NAMES = re.compile(r"broken|trouble|recover|reconnect|retained|same_generation|peer\.generation|owes\(|probe|rearm|epoch|aborted\(\)|failure\(\)|failed_")
-
-
-def count(program, work):
-    for old in work.glob("callgrind.out*"):
-        old.unlink()
-    result = subprocess.run(
-        ["valgrind", "--tool=callgrind", f"--callgrind-out-file={work}/callgrind.out", "--collect-atstart=no",
-         "--toggle-collect=counted_*", "--dump-before=phase_send", "--dump-before=phase_recv",
-         "--compress-strings=no", "--compress-pos=no", program],
-        capture_output=True, text=True)
-    if result.returncode != 0:
-        sys.exit(f"{program} under callgrind ended with {result.returncode}:\n{result.stdout}{result.stderr}")
-    parts = sorted(work.glob("callgrind.out*"), key=lambda path: (path.suffix == ".out", path.name))
-    if len(parts) != len(LIMITS):
-        sys.exit(f"callgrind wrote {[p.name for p in parts]}: expected {len(LIMITS)} parts")
-    return int(result.stdout.split()[-1]), dict(zip(LIMITS, parts))
-
-
-def costs_by_line(path):
-    """Instructions by (file, line, function), each where its source is."""
-    costs = collections.Counter()
-    file = function = ""
-    skip = False
-    for line in path.read_text().splitlines():
-        if line.startswith(("fl=", "fi=", "fe=")):
-            file = line[3:]
-        elif line.startswith("fn="):
-            function = line[3:]
-        elif line.startswith("calls="):
-            skip = True
-        elif line[:1].isdigit():
-            number, cost = line.split()[:2]
-            if not skip:
-                costs[file, int(number), function] += int(cost)
-            skip = False
-    return costs
 
 
 def source_line(file, number, cache={}):
@@ -75,10 +41,13 @@ def is_health(file, text):
 def main():
     program, work = sys.argv[1], pathlib.Path(sys.argv[2])
     work.mkdir(parents=True, exist_ok=True)
-    times, parts = count(program, work)
+    try:
+        times, parts = instructions.count(program, work)
+    except instructions.Failed as failed:
+        sys.exit(str(failed))
     bad = []
     for name, path in parts.items():
-        costs = costs_by_line(path)
+        costs = instructions.costs_by_line(path)
         whole = sum(costs.values()) / times
         if not any("/src/" in file for file, _, _ in costs):
             sys.exit("no source lines: the library has no debug information")

@@ -141,7 +141,7 @@ int loop(const Arguments &arguments) {
 
 // leave HOW RANK: that rank ends without a word, killed or by exit(0), between calls or instead of finalizing.
 int leave(const Arguments &arguments) {
-  const std::string how = arguments.at(0);
+  const std::string &how = arguments.at(0);
   const int who = std::stoi(arguments.at(1));
   tutti_comm *world = nullptr;
   if (start(&world) != TUTTI_SUCCESS) return survive(nullptr);
@@ -189,6 +189,35 @@ int denied(const Arguments &arguments) {
   const iovec one = {&byte, 1};
   MP_CHECK(process_vm_readv(getpid(), &one, 1, &one, 1, 0) == -1 && errno == EPERM, "not denied");
   return crowd(arguments);
+}
+
+// pages [denied]: nothing of this process asks for huge pages, neither by mapping them nor by advice; denied: the
+// kernel gives none at all.
+int pages(const Arguments &arguments) {
+  if (!arguments.empty()) MP_CHECK(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0, "huge pages cannot be forbidden");
+  tutti_comm *world = nullptr;
+  MP_OK(start(&world));
+  constexpr std::size_t kCount = std::size_t{1} << 20;
+  void *memory = nullptr;
+  MP_OK(tutti_alloc(world, kCount * sizeof(double), &memory));
+  auto *values = static_cast<double *>(memory);
+  for (std::size_t i = 0; i < kCount; ++i) values[i] = 1;
+  MP_OK(tutti_allreduce(TUTTI_IN_PLACE, values, kCount, TUTTI_DOUBLE, TUTTI_SUM, world));
+  for (std::size_t i = 0; i < kCount; ++i) MP_CHECK(values[i] == size_of(world), "got " + std::to_string(values[i]));
+  std::ifstream mappings("/proc/self/smaps");
+  int seen = 0;
+  std::string mapping, line;
+  while (std::getline(mappings, line)) {
+    if (line.find('-') != std::string::npos && line.find(':') > line.find('-')) mapping = line;
+    if (line.rfind("VmFlags:", 0) != 0) continue;
+    ++seen;
+    for (const char *flag : {" ht", " hg"})  // of hugetlb pages; advised to be huge
+      MP_CHECK((line + " ").find(std::string(flag) + " ") == std::string::npos, mapping);
+  }
+  MP_CHECK(seen > 10, "the mappings cannot be read");
+  MP_OK(tutti_free(world, memory));
+  MP_OK(tutti_comm_free(&world));
+  return 0;
 }
 
 // idle SECONDS: all wait for rank 0, which sleeps; a waiter takes less than 5 % of a core once it is parked.

@@ -57,6 +57,7 @@ int main(int argc, char **argv) {
       {"leave", mp::leave},
       {"storm", mp::storm},
       {"denied", mp::denied},
+      {"pages", mp::pages},
       {"idle", mp::idle},
       {"mask", mp::mask},
       {"go_on", mp::go_on},

@@ -48,6 +48,7 @@ int loop(const Arguments &arguments);
 int leave(const Arguments &arguments);
 int storm(const Arguments &arguments);
 int denied(const Arguments &arguments);
+int pages(const Arguments &arguments);
 int idle(const Arguments &arguments);
 int mask(const Arguments &arguments);
 int go_on(const Arguments &arguments);

@@ -51,6 +51,12 @@ TEST(Mess, case_22_ATinyDevShmIsEnough) {
         in_own_mounts(fmt::format("mount -t tmpfs -o size={} none /dev/shm; {}", size, ranks(8, "again 2"))));
 }
 
+// Where there are none, and where nobody may have any, as in containers that have a limit of 0.
+TEST(Mess, case_24_HugePagesAreNotAskedFor) {
+  expect_silent_success(ranks(3, "pages"));
+  expect_silent_success(ranks(3, "pages denied"));
+}
+
 TEST(Mess, case_30_AStormOfSignalsDisturbsNobody) { expect_silent_success(ranks(4, "storm")); }
 
 TEST(Mess, case_30_AThousandWorldsInOneProcess) { expect_silent_success(fmt::format("{} again 1000", MP_RANK)); }
@@ -87,6 +93,22 @@ TEST(Mess, case_32_ALateRootIsWaitedFor) {
 // Under the usual limit of open files.
 TEST(Mess, case_33_ManyRanksOnFewCores) {
   for (const int count : {64, 128}) expect_silent_success("ulimit -Sn 1024; " + ranks(count, "crowd"));
+}
+
+// Their number is that of the phases, which can be read.
+TEST(Mess, case_33_StartUpTakesAsManyExchangesForAnyNumberOfRanks) {
+  for (const int count : {2, 9, 20}) {
+    const Outcome outcome = shell("TUTTI_LOG=info " + ranks(count, "again 1"));
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
+    std::size_t told = 0;
+    for (std::size_t at = 0; (at = outcome.output.find("; 4 exchanges in ", at)) != std::string::npos; ++at) {
+      const std::string line = outcome.output.substr(at, outcome.output.find('\n', at) - at);
+      for (const char *phase : {": who we are ", ", devices ", ", queue pairs ", ", connecting "})
+        EXPECT_NE(line.find(phase), std::string::npos) << line;
+      ++told;
+    }
+    EXPECT_EQ(told, static_cast<std::size_t>(count)) << outcome.output;
+  }
 }
 
 // A forced algorithm that does not exist for so many ranks: an error on every rank, at the call.

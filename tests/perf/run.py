@@ -11,7 +11,7 @@ import tempfile
 
 PERF = sys.argv[2]
 KEYS = ["collective", "bytes", "count", "dtype", "op", "root", "algorithm", "in_place", "time_us", "min_us", "max_us",
-        "algbw_gbs", "busbw_gbs", "wrong"]
+        "algbw_gbs", "busbw_gbs", "wrong", "quartiles_us"]
 
 
 def run(ranks, *words, launcher=None, **environment):
@@ -47,7 +47,7 @@ def case_right():
 
 def case_every_collective():
     for collective in ("barrier", "reduce", "reduce_scatter_block", "reduce_scatter", "allgather", "allgatherv", "gather",
-                       "gatherv", "scatter", "scatterv", "alltoall", "alltoallv", "scan", "exscan"):
+                       "gatherv", "scatter", "scatterv", "alltoall", "alltoallv", "scan", "exscan", "reduce+broadcast"):
         places = [[]] if collective in ("barrier", "gather", "gatherv", "scatter", "scatterv") else [[], ["--in-place"]]
         for words in places:
             done = run(3, collective, *words, "-r", "1", "-b", "8", "-e", "64K", "-f", "128", "-n", "8", "--vs", "mpi")
@@ -80,6 +80,9 @@ def case_json():
     for row in document["results"]:
         expect(list(row)[:len(KEYS)] == KEYS, f"keys are {list(row)}")
         expect(row["peer_us"] > 0 and abs(row["ratio"] - row["peer_us"] / row["time_us"]) < 1e-6, "the ratio is MPI/ours")
+        for low, median, high in ((row["quartiles_us"][0], row["time_us"], row["quartiles_us"][1]),
+                                  (row["peer_quartiles_us"][0], row["peer_us"], row["peer_quartiles_us"][1])):
+            expect(low <= median <= high, "medians are between quartiles")
         expect(abs(row["algbw_gbs"] - row["bytes"] / row["time_us"] / 1e3) < 1e-9, "bytes over time")
         expect(abs(row["busbw_gbs"] - row["algbw_gbs"] * 2 * (2 - 1) / 2) < 1e-9, "the factor of an allreduce")
 

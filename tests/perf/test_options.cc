@@ -85,6 +85,13 @@ TEST(Options, ZeroBytesAreAPointOfTheirOwn) {
   EXPECT_EQ((Sizes{0}), options({"allreduce", "-b", "0", "-e", "0"}).sizes);
 }
 
+TEST(Options, SizesCanBeListed) {
+  EXPECT_EQ((Sizes{12, 1024, 4, 0, 12}), options({"allreduce", "--sizes", "12,1K,4,0,12"}).sizes) << "as they stand";
+  EXPECT_EQ((Sizes{0}), options({"barrier", "--sizes", "8"}).sizes);
+  EXPECT_NE(std::string::npos, complaint({"allreduce", "--sizes", "8,x"}).find("--sizes: 'x' is not a size"));
+  EXPECT_NE(std::string::npos, complaint({"allreduce", "--sizes", "4,7"}).find("--sizes: 7 bytes are no whole number"));
+}
+
 TEST(Options, TheLargestSizesDoNotOverflow) {
   EXPECT_EQ((Sizes{std::size_t{4} << 30}), options({"allreduce", "-b", "4G", "-e", "5G"}).sizes);
   EXPECT_EQ(

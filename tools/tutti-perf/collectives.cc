@@ -64,6 +64,16 @@ int reduce_peer(const Call &c, MPI_Comm comm) {
                     c.op->mpi, c.root, comm);
 }
 
+// What an allreduce competes with: calls that do the same, one after the other.
+tutti_result reduce_and_broadcast_ours(const Call &c, tutti_comm *world) {
+  const tutti_result reduced = reduce_ours(c, world);
+  return reduced == TUTTI_SUCCESS ? broadcast_ours(c, world) : reduced;
+}
+int reduce_and_broadcast_peer(const Call &c, MPI_Comm comm) {
+  const int reduced = reduce_peer(c, comm);
+  return reduced == MPI_SUCCESS ? broadcast_peer(c, comm) : reduced;
+}
+
 tutti_result reduce_scatter_block_ours(const Call &c, tutti_comm *world) {
   return tutti_reduce_scatter_block(ours_in(c), c.out, c.count, c.type->id, c.op->id, world);
 }
@@ -181,6 +191,8 @@ constexpr std::array kCollectives = {
     Collective{"scan", Outcome::prefix, true, false, both, unit_factor, one_way_limit, scan_ours, scan_peer},
     Collective{"exscan", Outcome::prefix_before, true, false, both, unit_factor, one_way_limit, exscan_ours,
                exscan_peer},
+    Collective{"reduce+broadcast", Outcome::reduction, true, true, both, ring_factor, allreduce_limit,
+               reduce_and_broadcast_ours, reduce_and_broadcast_peer},
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 // tutti-perf: how long a collective takes, and whether it is right. Under mpirun the ranks meet through MPI; under
 // tutti-run or torchrun without it. Exit status: 0, 1 for wrong values, 2 for a command line that makes no sense, 3 for
 // everything else.
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -39,8 +40,9 @@ std::optional<std::string> objection(const Job &job, const Options &options) {
   if (options.versus_mpi && !job.has_mpi())
     return "--vs mpi needs MPI's ranks: start tutti-perf with mpirun instead of tutti-run";
   const auto blocks = static_cast<std::size_t>(options.collective->blocks(job.ranks()));
-  if (options.versus_mpi && options.sizes.back() / options.type->bytes > INT32_MAX / blocks)
-    return fmt::format("--vs mpi: MPI counts elements up to {}, {} bytes are more", INT32_MAX, options.sizes.back());
+  if (options.versus_mpi && std::ranges::max(options.sizes) / options.type->bytes > INT32_MAX / blocks)
+    return fmt::format("--vs mpi: MPI counts elements up to {}, {} bytes are more", INT32_MAX,
+                       std::ranges::max(options.sizes));
   if (options.versus_mpi && options.type->mpi == MPI_DATATYPE_NULL)
     return fmt::format("--vs mpi: MPI has no {}", options.type->name);
   if (options.versus_mpi && options.collective->outcome == Outcome::reduction && options.op->mpi == MPI_OP_NULL)

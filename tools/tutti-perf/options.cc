@@ -16,7 +16,7 @@ struct Typed {
   std::string collective, min = "8", max = "16M", type = "float", op = "sum";
   std::int64_t factor = 2, iterations = 0, warm_up = 5;
   int check = 1;
-  std::vector<std::string> versus;
+  std::vector<std::string> sizes, versus;
 };
 
 Goodbye usage(std::string text) { return {kExitUsage, "tutti-perf: " + std::move(text)}; }
@@ -26,6 +26,11 @@ void declare(CLI::App &app, Typed &typed, Options &options) {
   app.add_option("-b,--minbytes", typed.min, "Smallest size; sizes accept K, M, G (default 8)");
   app.add_option("-e,--maxbytes", typed.max, "Largest size (default 16M)");
   app.add_option("-f,--stepfactor", typed.factor, "From one size to the next (default 2)");
+  app.add_option("--sizes", typed.sizes,
+                 "These sizes in this order, with commas between, instead of those of -b, -e and -f")
+      ->delimiter(',')
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("-n,--iters", typed.iterations, "Timed calls of a size (default 0: chosen by how long one takes)");
   app.add_option("-w,--warmup_iters", typed.warm_up, "Calls before the timed ones (default 5)");
   app.add_option("-c,--check", typed.check, "1: compare every element on every rank (default), 0: do not");
@@ -63,7 +68,22 @@ std::vector<std::size_t> sizes_of(std::size_t min, std::size_t max, std::size_t 
   return sizes;
 }
 
+// The sizes that were listed, as they stand there.
+std::optional<Goodbye> understand_list(const Typed &typed, Options &options) {
+  const auto element = static_cast<std::int64_t>(options.type->bytes);
+  for (const std::string &text : typed.sizes) {
+    const std::optional<std::int64_t> bytes = parse_bytes(text);
+    if (!bytes) return usage(fmt::format("--sizes: '{}' is not a size: digits and an optional K, M or G", text));
+    if (*bytes % element != 0)
+      return usage(
+          fmt::format("--sizes: {} bytes are no whole number of {} ({} bytes)", text, options.type->name, element));
+    options.sizes.push_back(static_cast<std::size_t>(*bytes));
+  }
+  return std::nullopt;
+}
+
 std::optional<Goodbye> understand_sizes(const Typed &typed, Options &options) {
+  if (!typed.sizes.empty()) return understand_list(typed, options);
   const std::optional<std::int64_t> min = parse_bytes(typed.min), max = parse_bytes(typed.max);
   if (!min) return usage(fmt::format("-b {} is not a size: digits and an optional K, M or G", typed.min));
   if (!max) return usage(fmt::format("-e {} is not a size: digits and an optional K, M or G", typed.max));

@@ -90,9 +90,9 @@ void Report::row(const Point &point) {
              rooted ? std::to_string(options_.root) : "-", point.ours.median_us, point.ours.min_us, point.ours.max_us,
              gbs, gbs * options_.collective->bus_factor(job_.ranks()),
              options_.check ? std::to_string(point.wrong) : "N/A");
-  if (point.peer_us)
-    fmt::print(" {:>11.2f} {:>8.2f}", *point.peer_us,
-               point.ours.median_us > 0 ? *point.peer_us / point.ours.median_us : 0);
+  if (point.peer)
+    fmt::print(" {:>11.2f} {:>8.2f}", point.peer->median_us,
+               point.ours.median_us > 0 ? point.peer->median_us / point.ours.median_us : 0);
   if (point.limit_us) fmt::print(" {:>11.2f}", *point.limit_us);
   fmt::print("\n");
   std::fflush(stdout);
@@ -145,10 +145,12 @@ Result<> Report::write_json() const {
                 {"max_us", point.ours.max_us},
                 {"algbw_gbs", gbs},
                 {"busbw_gbs", gbs * options_.collective->bus_factor(job_.ranks())},
-                {"wrong", point.wrong}};
-    if (point.peer_us) {
-      row["peer_us"] = *point.peer_us;
-      row["ratio"] = point.ours.median_us > 0 ? *point.peer_us / point.ours.median_us : 0;
+                {"wrong", point.wrong},
+                {"quartiles_us", {point.ours.quarter_us, point.ours.three_quarters_us}}};
+    if (point.peer) {
+      row["peer_us"] = point.peer->median_us;
+      row["peer_quartiles_us"] = {point.peer->quarter_us, point.peer->three_quarters_us};
+      row["ratio"] = point.ours.median_us > 0 ? point.peer->median_us / point.ours.median_us : 0;
     }
     if (point.limit_us) row["limit_us"] = *point.limit_us;
     document["results"].push_back(std::move(row));

@@ -144,12 +144,22 @@ Result<> Measurement::round(std::size_t number, std::size_t calls) {
   return {};
 }
 
+// Of sorted values, which there are: between two neighbours where it lies between them.
+double quantile(std::span<const double> sorted, double share) {
+  const double at = share * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(at);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
 Result<Times> Measurement::times(std::size_t library) {
   TUTTI_TRY(std::vector<double> slowest, job_.maximum(libraries_[library].batch_us));
   std::ranges::sort(slowest);
-  const std::size_t half = slowest.size() / 2;
-  const double median = slowest.size() % 2 == 1 ? slowest[half] : (slowest[half - 1] + slowest[half]) / 2;
-  return Times{.median_us = median, .min_us = slowest.front(), .max_us = slowest.back()};
+  return Times{.median_us = quantile(slowest, 0.5),
+               .min_us = slowest.front(),
+               .max_us = slowest.back(),
+               .quarter_us = quantile(slowest, 0.25),
+               .three_quarters_us = quantile(slowest, 0.75)};
 }
 
 }  // namespace
@@ -171,8 +181,7 @@ Result<Point> measure(Job &job, const Options &options, const Pattern &pattern, 
   Point point{.bytes = bytes, .count = measurement.count()};
   TUTTI_TRY(point.ours, measurement.times(0));
   if (measurement.libraries() > 1) {
-    TUTTI_TRY(const Times peer, measurement.times(1));
-    point.peer_us = peer.median_us;
+    TUTTI_TRY(point.peer, measurement.times(1));
   }
   if (probe != nullptr)
     point.limit_us = options.collective->limit_us(probe->physics(), job.ranks(),

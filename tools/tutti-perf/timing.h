@@ -16,12 +16,13 @@ namespace tutti::perf {
 
 struct Times {
   double median_us = 0, min_us = 0, max_us = 0;
+  double quarter_us = 0, three_quarters_us = 0;  // the quartiles, of batches
 };
 
 struct Point {
   std::size_t bytes = 0, count = 0;
   Times ours;
-  std::optional<double> peer_us;   // the other library's median
+  std::optional<Times> peer;       // the other library's
   std::optional<double> limit_us;  // what the machine allows
   std::uint64_t wrong = 0;         // elements of ours, over all ranks and calls
 };

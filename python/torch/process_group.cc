@@ -203,6 +203,7 @@ ProcessGroupTutti::WorkPtr ProcessGroupTutti::start(Job job) {
   };
   if (type != OpType::SEND && type != OpType::RECV && type != OpType::RECVANYSOURCE) ++collectives_;
   progress_->submit(std::move(operation), std::ref(begin), brief);
+  work->started();
   free_op(job.call.op);
   return work;
 }

@@ -13,7 +13,11 @@ namespace {
 // and about as long as it takes to wake a thread and be woken by it.
 constexpr std::chrono::microseconds kBrief{100};
 // How long who waits polls: longer than a thread needs to take over, so that the change costs little beside it.
-constexpr std::chrono::milliseconds kHelp{5};
+constexpr std::chrono::microseconds kHelp{5000};
+// How often the thread looks for what was left open: seldom enough to cost a call nothing, about 4 us a look.
+constexpr std::chrono::milliseconds kNap{1};
+// After so many looks without a call it sleeps until there is one.
+constexpr int kNaps = 10;
 // Polls without giving the core away; a peer may need it.
 constexpr int kPolls = 30;
 
@@ -60,7 +64,12 @@ void Progress::submit(std::shared_ptr<Operation> operation, const Start &start, 
   if (brief && alone && poll_for(one, kBrief)) return;
   const std::scoped_lock lock(mutex_);
   ++under_way_;
-  hand_over(std::move(one));
+  ++opened_;
+  const bool others = !open_.empty();
+  open_.push_back(std::move(one));
+  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  if (others || !waits_) hurry();
+  else if (std::exchange(asleep_, false)) come_.notify_one();
 }
 
 bool Progress::poll_for(Active &one, std::chrono::microseconds limit) {
@@ -79,21 +88,36 @@ bool Progress::poll_for(Active &one, std::chrono::microseconds limit) {
   }
 }
 
-void Progress::help(const Operation &operation) {
+void Progress::help(const Operation &operation, bool at_once, std::chrono::microseconds limit) {
   std::unique_lock lock(mutex_);
-  const auto found = std::find_if(incoming_.begin(), incoming_.end(),
-                                  [&](const Active &one) { return one.operation.get() == &operation; });
-  if (found == incoming_.end() || stopped_) return;
+  waits_ = at_once;
+  const auto found = find(operation);
+  if (found == open_.end() || stopped_) return;
   Active one = std::move(*found);
-  incoming_.erase(found);
+  open_.erase(found);
+  if (open_.empty()) hurried_ = false;
   ++helpers_;
   lock.unlock();
-  const bool ended = poll_for(one, kHelp);
+  const bool ended = poll_for(one, std::min(limit, kHelp));
   lock.lock();
   --helpers_;
-  if (ended) over(1);
-  else hand_over(std::move(one));
+  if (ended) {
+    over(1);
+  } else {  // even to a thread that is about to stop: it ends what is left
+    open_.push_back(std::move(one));
+    hurry();
+  }
   if (stopped_) come_.notify_one();
+}
+
+void Progress::attend(const Operation &operation) {
+  const std::scoped_lock lock(mutex_);
+  if (find(operation) != open_.end()) hurry();
+}
+
+// With the mutex held.
+std::vector<Progress::Active>::iterator Progress::find(const Operation &operation) {
+  return std::find_if(open_.begin(), open_.end(), [&](const Active &one) { return one.operation.get() == &operation; });
 }
 
 // With the mutex held.
@@ -102,11 +126,10 @@ void Progress::over(std::size_t count) {
   idled_.notify_all();
 }
 
-// With the mutex held. To the thread, even when it is about to stop: it ends what is left.
-void Progress::hand_over(Active one) {
-  incoming_.push_back(std::move(one));
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
-  if (std::exchange(waiting_, false)) ring();
+// With the mutex held.
+void Progress::hurry() {
+  if ((open_.empty() && !stopped_) || std::exchange(hurried_, true)) return;
+  if (waiting_) ring();
   else come_.notify_one();
 }
 
@@ -120,13 +143,15 @@ void Progress::run() {
   std::vector<Active> active;
   std::unique_lock lock(mutex_);
   for (;;) {
-    if (active.empty()) come_.wait(lock, [this] { return (stopped_ && helpers_ == 0) || !incoming_.empty(); });
-    for (Active &one : incoming_) active.push_back(std::move(one));
-    incoming_.clear();
-    if (stopped_) {
-      come_.wait(lock, [this] { return helpers_ == 0; });
-      break;
+    if (active.empty()) look_out(lock);
+    if (stopped_) come_.wait(lock, [this] { return helpers_ == 0; });
+    if (stopped_ || hurried_ || active.empty()) {
+      for (Active &one : open_) active.push_back(std::move(one));
+      open_.clear();
+      hurried_ = false;
     }
+    if (stopped_) break;
+    if (active.empty()) continue;
     waiting_ = true;
     const std::size_t before = active.size();
     lock.unlock();
@@ -135,12 +160,30 @@ void Progress::run() {
     waiting_ = false;
     over(before - active.size());
   }
-  for (Active &one : incoming_) active.push_back(std::move(one));
-  incoming_.clear();
   lock.unlock();
   for (Active &one : active) {
     end(*one.operation, of_result(TUTTI_ERROR_STATE), why_stopped_);
     world_->keep(std::move(one.operation));
+  }
+}
+
+void Progress::look_out(std::unique_lock<std::mutex> &lock) {
+  const auto called = [this] { return stopped_ || hurried_; };
+  for (int quiet = 0; !called();) {
+    if (quiet == kNaps) {
+      asleep_ = true;
+      come_.wait(lock, [&] { return !asleep_ || called(); });
+      asleep_ = false;
+      quiet = 0;
+      continue;
+    }
+    const std::uint64_t before = opened_;
+    if (come_.wait_for(lock, kNap, called)) return;
+    if (!open_.empty()) {
+      waits_ = false;
+      return;
+    }
+    quiet = opened_ == before ? quiet + 1 : 0;
   }
 }
 
@@ -179,14 +222,15 @@ void Progress::stop(const std::string &why) {
     if (stopped_) return;
     why_stopped_ = why;
     stopped_ = true;
-    if (std::exchange(waiting_, false)) ring();
-    else come_.notify_one();
+    hurried_ = false;
+    hurry();
   }
   if (thread_.joinable()) thread_.join();
 }
 
 void Progress::drain(std::chrono::milliseconds limit) {
   std::unique_lock lock(mutex_);
+  hurry();
   idled_.wait_for(lock, limit, [this] { return under_way_ == 0; });
 }
 

@@ -91,7 +91,7 @@ c10::intrusive_ptr<ProcessGroupTutti> ProcessGroupTutti::create(const c10::intru
   StoreMeeting meeting(store, rank, size, timeout);
   auto world = std::make_shared<World>(rank, size, std::ref(meeting), timeout);
   tutti_comm *comm = world->comm();
-  return c10::intrusive_ptr<ProcessGroupTutti>::reclaim(
+  return c10::intrusive_ptr<ProcessGroupTutti>::unsafe_steal_from_new(
       new ProcessGroupTutti(std::move(world), comm, rank, size, timeout));
 }
 
@@ -404,7 +404,8 @@ c10::intrusive_ptr<ProcessGroupTutti> ProcessGroupTutti::shrink() {
   std::int32_t rank = 0, size = 0;
   check("tutti_comm_rank", tutti_comm_rank(comm, &rank));
   check("tutti_comm_size", tutti_comm_size(comm, &size));
-  return c10::intrusive_ptr<ProcessGroupTutti>::reclaim(new ProcessGroupTutti(world_, comm, rank, size, timeout_));
+  return c10::intrusive_ptr<ProcessGroupTutti>::unsafe_steal_from_new(
+      new ProcessGroupTutti(world_, comm, rank, size, timeout_));
 }
 
 }  // namespace tutti_torch

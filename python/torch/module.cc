@@ -51,7 +51,7 @@ PYBIND11_MODULE(_C, module) {
         return tutti_of(group).reduce_scatter_tensor_coalesced(outputs, inputs, {});
       },
       Release());
-  module.def(
-      "shutdown", [](const intrusive_ptr<Base> &group) { tutti_of(group).shutdown(); }, Release());
+  // With the interpreter held, as destructors may have it.
+  module.def("shutdown", [](const intrusive_ptr<Base> &group) { tutti_of(group).shutdown(); });
   module.def("shutdown_all", &ProcessGroupTutti::shutdown_all, Release());
 }

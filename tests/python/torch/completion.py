@@ -107,6 +107,16 @@ def destroyed():
             del other
             with raises("recv of 10 x Float on rank"):  # destroyed here, or left by the other one
                 waiting.wait()
+        sys.setswitchinterval(interval)
+        # The thread is about to let go of a tensor, for which it needs the interpreter, when it is told to stop.
+        other = dist.new_group()
+        dist.all_reduce(torch.ones(LARGE), group=other, async_op=True)
+        sys.setswitchinterval(60)
+        until = time.monotonic() + 0.3
+        while time.monotonic() < until:
+            pass
+        tutti.torch._C.shutdown(other)
+        sys.setswitchinterval(interval)
         other = dist.new_group()
         x = torch.ones(LARGE)
         dist.all_reduce(x, group=other)

@@ -18,8 +18,9 @@ constexpr std::chrono::microseconds kHelp{5000};
 constexpr std::chrono::milliseconds kNap{1};
 // After so many looks without a call it sleeps until there is one.
 constexpr int kNaps = 10;
-// Polls without giving the core away; a peer may need it.
-constexpr int kPolls = 30;
+// Polls without giving the core away; a peer may need it. Who waits for a longer operation gives it away less often:
+// where others want it, too, each time may cost a slice of theirs.
+constexpr int kPolls = 30, kPollsOfHelp = 128;
 
 tutti_status of_result(tutti_result result) {
   tutti_status status = {};
@@ -61,7 +62,7 @@ void Progress::submit(std::shared_ptr<Operation> operation, const Start &start, 
     order.unlock();
     return end(*one.operation, of_result(result), text_of(result));
   }
-  if (brief && alone && poll_for(one, kBrief)) return;
+  if (brief && alone && poll_for(one, kBrief, 1)) return;
   const std::scoped_lock lock(mutex_);
   ++under_way_;
   ++opened_;
@@ -72,7 +73,7 @@ void Progress::submit(std::shared_ptr<Operation> operation, const Start &start, 
   else if (std::exchange(asleep_, false)) come_.notify_one();
 }
 
-bool Progress::poll_for(Active &one, std::chrono::microseconds limit) {
+bool Progress::poll_for(Active &one, std::chrono::microseconds limit, int yield_every) {
   const auto until = std::chrono::steady_clock::now() + limit;
   for (int polls = 0;; ++polls) {
     std::int32_t done = 0;
@@ -83,7 +84,7 @@ bool Progress::poll_for(Active &one, std::chrono::microseconds limit) {
       end(*one.operation, status, result == TUTTI_SUCCESS ? "" : text_of(result));
       return true;
     }
-    if (polls >= kPolls) sched_yield();
+    if (polls >= kPolls && polls % yield_every == 0) sched_yield();
     if (polls % 8 == 7 && (stopped_ || std::chrono::steady_clock::now() >= until)) return false;
   }
 }
@@ -98,7 +99,7 @@ void Progress::help(const Operation &operation, bool at_once, std::chrono::micro
   if (open_.empty()) hurried_ = false;
   ++helpers_;
   lock.unlock();
-  const bool ended = poll_for(one, std::min(limit, kHelp));
+  const bool ended = poll_for(one, std::min(limit, kHelp), kPollsOfHelp);
   lock.lock();
   --helpers_;
   if (ended) {

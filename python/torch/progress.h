@@ -79,8 +79,8 @@ class Progress {
   void look_out(std::unique_lock<std::mutex> &lock);
   // Waits for what is active, and ends what is done.
   void wait_for_some(std::vector<Active> &active);
-  // Polls until it has ended or the time is over; for long, the core is given away in between.
-  bool poll_for(Active &one, std::chrono::microseconds limit);
+  // Polls until it has ended or the time is over; after some, the core is given away every so many.
+  bool poll_for(Active &one, std::chrono::microseconds limit, int yield_every);
   void over(std::size_t count);
   std::vector<Active>::iterator find(const Operation &operation);
   // The thread takes up what is open, if anything is, now.

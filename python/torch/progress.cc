@@ -12,8 +12,9 @@ namespace {
 // How long the caller of a brief operation looks for its end. What two ranks in step need for the largest brief one,
 // and about as long as it takes to wake a thread and be woken by it.
 constexpr std::chrono::microseconds kBrief{100};
-// How long who waits polls: longer than a thread needs to take over, so that the change costs little beside it.
-constexpr std::chrono::microseconds kHelp{5000};
+// How long who waits polls: what calls of up to 1 MiB need, for which the change to the thread would count. Longer ones
+// are better left to the thread where other programs want the cores: who sleeps and wakes is put on one that is idle.
+constexpr std::chrono::microseconds kHelp{250};
 // How often the thread looks for what was left open: seldom enough to cost a call nothing, about 4 us a look.
 constexpr std::chrono::milliseconds kNap{1};
 // After so many looks without a call it sleeps until there is one.

@@ -52,8 +52,8 @@ class Progress {
   // Starts it. brief: it may end so soon that it is worth a moment to wait for that here.
   void submit(std::shared_ptr<Operation> operation, const Start &start, bool brief);
 
-  // The caller is about to wait for this operation: takes it up, unless somebody has it, and polls for a few
-  // milliseconds, at most for `limit`; then the thread has it. at_once: right after its call.
+  // The caller is about to wait for this operation: takes it up, unless somebody has it, and polls for a moment, at
+  // most for `limit`; then the thread has it. at_once: right after its call.
   void help(const Operation &operation, bool at_once, std::chrono::microseconds limit);
   // Somebody wants to hear of its end without waiting here: the thread takes it up.
   void attend(const Operation &operation);

@@ -16,32 +16,38 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 import report  # noqa: E402: beside this folder
 
+C_RUNS = 3  # before the backends, and again after them
 
-def c_calls(build, ranks, most):
-    """Microseconds of the C call by bytes, as tutti-perf measures it."""
+
+def c_calls(build, ranks, most, times):
+    """Microseconds of the C call by bytes, as tutti-perf measures it: of several runs, each half a second."""
+    program, runs = os.path.join(build, "bin", "tutti-perf"), {}
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "perf.json")
-        program = os.path.join(build, "bin", "tutti-perf")
-        subprocess.run([os.path.join(build, "bin", "tutti-run"), "-n", str(ranks), program, "allreduce", "-b", "8", "-e",
-                        str(most), "-f", "2", "-d", "float", "--in-place", "--json", out], check=True, stdout=subprocess.DEVNULL)
-        with open(out) as file:
-            perf = json.load(file)
-    return {row["bytes"]: row["time_us"] for row in perf["results"]}
+        for _ in range(times):
+            subprocess.run([os.path.join(build, "bin", "tutti-run"), "-n", str(ranks), program, "allreduce", "-b", "8", "-e",
+                            str(most), "-f", "2", "-d", "float", "--in-place", "--json", out], check=True, stdout=subprocess.DEVNULL)
+            with open(out) as file:
+                for row in json.load(file)["results"]:
+                    runs.setdefault(row["bytes"], []).append(row["time_us"])
+    return runs
 
 
 def measure(arguments):
     most = 64 << 10 if arguments.quick else 64 << 20
     seconds = 0.02 if arguments.quick else 1.0
     environment = {**os.environ, "PYTHONPATH": os.path.join(arguments.build, "python"), "OMP_NUM_THREADS": "1"}
+    before = c_calls(arguments.build, arguments.ranks, most, 1 if arguments.quick else C_RUNS)
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "ranks.json")
         subprocess.run([os.path.join(arguments.build, "bin", "tutti-run"), "-n", str(arguments.ranks), sys.executable,
                         os.path.join(HERE, "ranks.py"), out, str(most), str(seconds)], check=True, env=environment)
         with open(out) as file:
             results = json.load(file)
-    of_c = c_calls(arguments.build, arguments.ranks, most)
+    after = c_calls(arguments.build, arguments.ranks, most, 1 if arguments.quick else C_RUNS)
+    of_c = {size: report.summary(before[size] + after[size])["median"] for size in before}
     meta = {"ranks": results["ranks"], "torch": results["torch"], "tutti": results["tutti"], **report.machine()}
-    rows = [{"what": "allreduce", "bytes": row["bytes"], "c_call_us": of_c.get(row["bytes"]), **times(row)}
+    rows = [{"what": "allreduce", "bytes": row["bytes"], "c_call_us": of_c[row["bytes"]], **times(row)}
             for row in results["allreduce"]]
     rows += [{"what": "step of DistributedDataParallel", "parameters": row["parameters"], **times(row)} for row in results["ddp"]]
     return meta, rows

@@ -38,5 +38,20 @@ PYBIND11_MODULE(_C, module) {
       Release());
   module.def(
       "failed_ranks", [](const intrusive_ptr<Base> &group) { return tutti_of(group).failed_ranks(); }, Release());
+  // What torch 1.13 has no way to call.
+  module.def(
+      "allgather_into_tensor_coalesced",
+      [](const intrusive_ptr<Base> &group, std::vector<at::Tensor> outputs, std::vector<at::Tensor> inputs) {
+        return tutti_of(group).allgather_into_tensor_coalesced(outputs, inputs, {});
+      },
+      Release());
+  module.def(
+      "reduce_scatter_tensor_coalesced",
+      [](const intrusive_ptr<Base> &group, std::vector<at::Tensor> outputs, std::vector<at::Tensor> inputs) {
+        return tutti_of(group).reduce_scatter_tensor_coalesced(outputs, inputs, {});
+      },
+      Release());
+  // With the interpreter held, as destructors may have it.
+  module.def("shutdown", [](const intrusive_ptr<Base> &group) { tutti_of(group).shutdown(); });
   module.def("shutdown_all", &ProcessGroupTutti::shutdown_all, Release());
 }

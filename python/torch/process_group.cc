@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "process_group.h"
 
+#include <torch/csrc/utils/pybind.h>
+
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <set>
 #include <utility>
 
+#include "job.h"
 #include "store_meeting.h"
 #include "tensors.h"
 
@@ -31,16 +33,6 @@ struct Groups {
 Groups &groups() {
   static auto *groups = new Groups;
   return *groups;
-}
-
-std::size_t count_of(const at::Tensor &tensor) { return static_cast<std::size_t>(tensor.numel()); }
-
-std::size_t bytes_of(const at::Tensor &tensor) { return tensor.defined() ? tensor.nbytes() : 0; }
-
-void check_counts(const char *call, const char *what, const Tensors &lists, std::size_t count) {
-  for (std::size_t i = 0; i < lists.size(); ++i)
-    TORCH_CHECK(count_of(lists[i]) == count, call, ": ", what, " ", i, " has ", lists[i].numel(), " elements, and not ",
-                count);
 }
 
 // The one list of a call that has a tensor for each rank.
@@ -78,54 +70,6 @@ std::vector<std::size_t> split(const char *call, const char *what, const at::Ten
 
 }  // namespace
 
-// A call on its way: what the library gets, and what the caller gets.
-struct ProcessGroupTutti::Job {
-  Job(OpType type, const char *title, std::int32_t collective, std::chrono::milliseconds timeout) {
-    parts.type = type;
-    parts.title = title;
-    // Unset, it is the group's, which the library keeps.
-    if (timeout > kNoTimeout) parts.timeout = timeout;
-    call.size = sizeof(call);
-    call.collective = collective;
-    call.op = TUTTI_OP_NULL;
-  }
-  const char *name() const { return std::strchr(parts.title, ':') + 1; }
-
-  // Memory that the library reads.
-  void reads(const at::Tensor &tensor) {
-    const at::Tensor flat = tensor.contiguous();
-    parts.buffers.push_back(flat);
-    call.in = flat.data_ptr();
-    call.type = type_of(flat);
-    bytes = std::max(bytes, bytes_of(flat));
-  }
-  // Memory that it writes, and for `with_content` reads before.
-  void writes(const at::Tensor &tensor, bool with_content = false) {
-    at::Tensor flat = tensor;
-    if (!tensor.is_contiguous()) {
-      flat = with_content ? tensor.contiguous() : at::empty(tensor.sizes(), tensor.options());
-      parts.afterwards = [flat, tensor] { spread(flat.view(-1), {tensor}); };
-    }
-    parts.buffers.push_back(flat);
-    call.out = flat.data_ptr();
-    call.type = type_of(flat);
-    bytes = std::max(bytes, bytes_of(flat));
-  }
-  // The same of several tensors.
-  void writes_all(const Tensors &tensors) {
-    const at::Tensor flat = room_for(tensors);
-    writes(flat);
-    parts.afterwards = [flat, tensors] { spread(flat, tensors); };
-  }
-
-  Work::Parts parts;
-  tutti_call call = {};
-  std::vector<std::size_t> in_counts, out_counts;
-  std::size_t bytes = 0;
-  // Of a message.
-  int peer = 0, tag = 0;
-};
-
 ProcessGroupTutti::ProcessGroupTutti(std::shared_ptr<World> world, tutti_comm *comm, int rank, int size,
                                      std::chrono::milliseconds timeout)
     : Base(rank, size),
@@ -147,7 +91,7 @@ c10::intrusive_ptr<ProcessGroupTutti> ProcessGroupTutti::create(const c10::intru
   StoreMeeting meeting(store, rank, size, timeout);
   auto world = std::make_shared<World>(rank, size, std::ref(meeting), timeout);
   tutti_comm *comm = world->comm();
-  return c10::intrusive_ptr<ProcessGroupTutti>::reclaim(
+  return c10::intrusive_ptr<ProcessGroupTutti>::unsafe_steal_from_new(
       new ProcessGroupTutti(std::move(world), comm, rank, size, timeout));
 }
 
@@ -158,7 +102,7 @@ ProcessGroupTutti::~ProcessGroupTutti() {
     all.all.erase(this);
   }
   if (process_ == ::getpid()) {
-    shutdown("the process group has been destroyed");
+    end("the process group has been destroyed");
     return;
   }
   // In a forked child: the thread and the connections are the parent's, and what is here of them is left alone.
@@ -167,7 +111,15 @@ ProcessGroupTutti::~ProcessGroupTutti() {
   static_cast<void>(new std::shared_ptr<World>(std::move(world_)));  // NOLINT  left to save
 }
 
-void ProcessGroupTutti::shutdown(const std::string &why) { progress_->stop(why); }
+void ProcessGroupTutti::end(const std::string &why) {
+  // Its thread may need the interpreter to let go of a tensor, and is waited for; who destroys a group may hold it.
+  if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
+    const pybind11::gil_scoped_release release;
+    progress_->stop(why);
+  } else {
+    progress_->stop(why);
+  }
+}
 
 void ProcessGroupTutti::shutdown_all(std::chrono::milliseconds limit) {
   std::vector<std::shared_ptr<World>> worlds;
@@ -176,7 +128,7 @@ void ProcessGroupTutti::shutdown_all(std::chrono::milliseconds limit) {
     const std::scoped_lock lock(all.mutex);
     for (ProcessGroupTutti *group : all.all) {
       if (group->process_ != ::getpid()) continue;
-      group->shutdown("the process ends");
+      group->end("the process ends");
       group->progress_->release_world();
       group->world_.reset();
     }
@@ -203,6 +155,7 @@ ProcessGroupTutti::WorkPtr ProcessGroupTutti::start(Job job) {
   };
   if (type != OpType::SEND && type != OpType::RECV && type != OpType::RECVANYSOURCE) ++collectives_;
   progress_->submit(std::move(operation), std::ref(begin), brief);
+  work->started();
   free_op(job.call.op);
   return work;
 }
@@ -225,21 +178,6 @@ ProcessGroupTutti::WorkPtr ProcessGroupTutti::allreduce(Tensors &tensors, const 
   job.call.in = TUTTI_IN_PLACE;
   job.call.count = count_of(tensor);
   job.call.op = op_of(job.name(), options.reduceOp, tensor);
-  return start(std::move(job));
-}
-
-ProcessGroupTutti::WorkPtr ProcessGroupTutti::allreduce_coalesced(Tensors &tensors,
-                                                                  const c10d::AllreduceCoalescedOptions &options) {
-  Job job(OpType::ALLREDUCE_COALESCED, "tutti:all_reduce_coalesced", TUTTI_ALLREDUCE, options.timeout);
-  TORCH_CHECK(!tensors.empty(), job.name(), ": the list of tensors is empty");
-  check_tensors(job.name(), tensors);
-  job.parts.inputs = job.parts.outputs = tensors;
-  const at::Tensor flat = joined(tensors);
-  job.writes(flat, true);
-  job.parts.afterwards = [flat, tensors] { spread(flat, tensors); };
-  job.call.in = TUTTI_IN_PLACE;
-  job.call.count = count_of(flat);
-  job.call.op = op_of(job.name(), options.reduceOp, flat);
   return start(std::move(job));
 }
 
@@ -294,32 +232,6 @@ ProcessGroupTutti::WorkPtr ProcessGroupTutti::_allgather_base(at::Tensor &output
   if (job.call.in == static_cast<char *>(job.call.out) + bytes_of(input) * static_cast<std::size_t>(getRank()))
     job.call.in = TUTTI_IN_PLACE;
   job.call.count = count_of(input);
-  return start(std::move(job));
-}
-
-ProcessGroupTutti::WorkPtr ProcessGroupTutti::allgather_coalesced(Lists &outputs, Tensors &inputs,
-                                                                  const c10d::AllgatherOptions &options) {
-  Job job(OpType::ALLGATHER_COALESCED, "tutti:all_gather_coalesced", TUTTI_ALLGATHER, options.timeout);
-  TORCH_CHECK(!inputs.empty(), job.name(), ": the list of tensors is empty");
-  TORCH_CHECK(outputs.size() == static_cast<std::size_t>(getSize()), job.name(), ": the output has ", outputs.size(),
-              " lists, for ", getSize(), " ranks");
-  check_tensors(job.name(), inputs);
-  Tensors all;
-  for (const Tensors &of_rank : outputs) {
-    TORCH_CHECK(of_rank.size() == inputs.size(), job.name(), ": an output has ", of_rank.size(), " tensors, the input ",
-                inputs.size());
-    check_tensors(job.name(), of_rank);
-    check_same_type(job.name(), of_rank[0], inputs[0]);
-    for (std::size_t i = 0; i < inputs.size(); ++i)
-      check_counts(job.name(), "tensor", {of_rank[i]}, count_of(inputs[i]));
-    all.insert(all.end(), of_rank.begin(), of_rank.end());
-  }
-  job.parts.inputs = inputs;
-  job.parts.outputs = all;
-  const at::Tensor flat = joined(inputs);
-  job.reads(flat);
-  job.writes_all(all);
-  job.call.count = count_of(flat);
   return start(std::move(job));
 }
 
@@ -492,7 +404,8 @@ c10::intrusive_ptr<ProcessGroupTutti> ProcessGroupTutti::shrink() {
   std::int32_t rank = 0, size = 0;
   check("tutti_comm_rank", tutti_comm_rank(comm, &rank));
   check("tutti_comm_size", tutti_comm_size(comm, &size));
-  return c10::intrusive_ptr<ProcessGroupTutti>::reclaim(new ProcessGroupTutti(world_, comm, rank, size, timeout_));
+  return c10::intrusive_ptr<ProcessGroupTutti>::unsafe_steal_from_new(
+      new ProcessGroupTutti(world_, comm, rank, size, timeout_));
 }
 
 }  // namespace tutti_torch

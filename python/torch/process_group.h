@@ -55,6 +55,9 @@ class ProcessGroupTutti final : public Base {
   WorkPtr allgather(Lists &outputs, Tensors &inputs, const c10d::AllgatherOptions &options) override;
   WorkPtr _allgather_base(at::Tensor &output, at::Tensor &input, const c10d::AllgatherOptions &options) override;
   WorkPtr allgather_coalesced(Lists &outputs, Tensors &inputs, const c10d::AllgatherOptions &options) override;
+  // Since 2.1. What older versions have not is without `override`.
+  WorkPtr allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs, const c10d::AllgatherOptions &options);
+  WorkPtr reduce_scatter_tensor_coalesced(Tensors &outputs, Tensors &inputs, const c10d::ReduceScatterOptions &options);
   WorkPtr gather(Lists &outputs, Tensors &inputs, const c10d::GatherOptions &options) override;
   WorkPtr scatter(Tensors &outputs, Lists &inputs, const c10d::ScatterOptions &options) override;
   WorkPtr reduce_scatter(Tensors &outputs, Lists &inputs, const c10d::ReduceScatterOptions &options) override;
@@ -74,8 +77,9 @@ class ProcessGroupTutti final : public Base {
   c10::intrusive_ptr<ProcessGroupTutti> shrink();
   // Ranks of this group that are known here to be dead.
   std::vector<std::int32_t> failed_ranks() const { return progress_->failed_ranks(); }
-  // Ends what is under way with an error. Idempotent.
-  void shutdown(const std::string &why);
+  // End what is under way with an error, and the thread. Idempotent. Since 2.7 torch calls them: without `override`.
+  void shutdown() { end("the process group has been shut down"); }
+  void abort() { end("the process group has been aborted"); }
   // All groups of this process, before it ends: those who are not met within the limit are left.
   static void shutdown_all(std::chrono::milliseconds limit);
 
@@ -83,6 +87,7 @@ class ProcessGroupTutti final : public Base {
   struct Job;
   ProcessGroupTutti(std::shared_ptr<World> world, tutti_comm *comm, int rank, int size,
                     std::chrono::milliseconds timeout);
+  void end(const std::string &why);
   WorkPtr start(Job job);
   WorkPtr message(Tensors &tensors, int peer, int tag, c10d::OpType type, const char *title);
 

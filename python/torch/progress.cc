@@ -12,10 +12,16 @@ namespace {
 // How long the caller of a brief operation looks for its end. What two ranks in step need for the largest brief one,
 // and about as long as it takes to wake a thread and be woken by it.
 constexpr std::chrono::microseconds kBrief{100};
-// How long who waits polls: longer than a thread needs to take over, so that the change costs little beside it.
-constexpr std::chrono::milliseconds kHelp{5};
-// Polls without giving the core away; a peer may need it.
-constexpr int kPolls = 30;
+// How long who waits polls: what calls of up to 1 MiB need, for which the change to the thread would count. Longer ones
+// are better left to the thread where other programs want the cores: who sleeps and wakes is put on one that is idle.
+constexpr std::chrono::microseconds kHelp{250};
+// How often the thread looks for what was left open: seldom enough to cost a call nothing, about 4 us a look.
+constexpr std::chrono::milliseconds kNap{1};
+// After so many looks without a call it sleeps until there is one.
+constexpr int kNaps = 10;
+// Polls without giving the core away; a peer may need it. Who waits for a longer operation gives it away less often:
+// where others want it, too, each time may cost a slice of theirs.
+constexpr int kPolls = 30, kPollsOfHelp = 128;
 
 tutti_status of_result(tutti_result result) {
   tutti_status status = {};
@@ -57,13 +63,18 @@ void Progress::submit(std::shared_ptr<Operation> operation, const Start &start, 
     order.unlock();
     return end(*one.operation, of_result(result), text_of(result));
   }
-  if (brief && alone && poll_for(one, kBrief)) return;
+  if (brief && alone && poll_for(one, kBrief, 1)) return;
   const std::scoped_lock lock(mutex_);
   ++under_way_;
-  hand_over(std::move(one));
+  ++opened_;
+  const bool others = !open_.empty();
+  open_.push_back(std::move(one));
+  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  if (others || !waits_) hurry();
+  else if (std::exchange(asleep_, false)) come_.notify_one();
 }
 
-bool Progress::poll_for(Active &one, std::chrono::microseconds limit) {
+bool Progress::poll_for(Active &one, std::chrono::microseconds limit, int yield_every) {
   const auto until = std::chrono::steady_clock::now() + limit;
   for (int polls = 0;; ++polls) {
     std::int32_t done = 0;
@@ -74,26 +85,41 @@ bool Progress::poll_for(Active &one, std::chrono::microseconds limit) {
       end(*one.operation, status, result == TUTTI_SUCCESS ? "" : text_of(result));
       return true;
     }
-    if (polls >= kPolls) sched_yield();
+    if (polls >= kPolls && polls % yield_every == 0) sched_yield();
     if (polls % 8 == 7 && (stopped_ || std::chrono::steady_clock::now() >= until)) return false;
   }
 }
 
-void Progress::help(const Operation &operation) {
+void Progress::help(const Operation &operation, bool at_once, std::chrono::microseconds limit) {
   std::unique_lock lock(mutex_);
-  const auto found = std::find_if(incoming_.begin(), incoming_.end(),
-                                  [&](const Active &one) { return one.operation.get() == &operation; });
-  if (found == incoming_.end() || stopped_) return;
+  waits_ = at_once;
+  const auto found = find(operation);
+  if (found == open_.end() || stopped_) return;
   Active one = std::move(*found);
-  incoming_.erase(found);
+  open_.erase(found);
+  if (open_.empty()) hurried_ = false;
   ++helpers_;
   lock.unlock();
-  const bool ended = poll_for(one, kHelp);
+  const bool ended = poll_for(one, std::min(limit, kHelp), kPollsOfHelp);
   lock.lock();
   --helpers_;
-  if (ended) over(1);
-  else hand_over(std::move(one));
+  if (ended) {
+    over(1);
+  } else {  // even to a thread that is about to stop: it ends what is left
+    open_.push_back(std::move(one));
+    hurry();
+  }
   if (stopped_) come_.notify_one();
+}
+
+void Progress::attend(const Operation &operation) {
+  const std::scoped_lock lock(mutex_);
+  if (find(operation) != open_.end()) hurry();
+}
+
+// With the mutex held.
+std::vector<Progress::Active>::iterator Progress::find(const Operation &operation) {
+  return std::find_if(open_.begin(), open_.end(), [&](const Active &one) { return one.operation.get() == &operation; });
 }
 
 // With the mutex held.
@@ -102,11 +128,10 @@ void Progress::over(std::size_t count) {
   idled_.notify_all();
 }
 
-// With the mutex held. To the thread, even when it is about to stop: it ends what is left.
-void Progress::hand_over(Active one) {
-  incoming_.push_back(std::move(one));
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
-  if (std::exchange(waiting_, false)) ring();
+// With the mutex held.
+void Progress::hurry() {
+  if ((open_.empty() && !stopped_) || std::exchange(hurried_, true)) return;
+  if (waiting_) ring();
   else come_.notify_one();
 }
 
@@ -120,13 +145,15 @@ void Progress::run() {
   std::vector<Active> active;
   std::unique_lock lock(mutex_);
   for (;;) {
-    if (active.empty()) come_.wait(lock, [this] { return (stopped_ && helpers_ == 0) || !incoming_.empty(); });
-    for (Active &one : incoming_) active.push_back(std::move(one));
-    incoming_.clear();
-    if (stopped_) {
-      come_.wait(lock, [this] { return helpers_ == 0; });
-      break;
+    if (active.empty()) look_out(lock);
+    if (stopped_) come_.wait(lock, [this] { return helpers_ == 0; });
+    if (stopped_ || hurried_ || active.empty()) {
+      for (Active &one : open_) active.push_back(std::move(one));
+      open_.clear();
+      hurried_ = false;
     }
+    if (stopped_) break;
+    if (active.empty()) continue;
     waiting_ = true;
     const std::size_t before = active.size();
     lock.unlock();
@@ -135,12 +162,30 @@ void Progress::run() {
     waiting_ = false;
     over(before - active.size());
   }
-  for (Active &one : incoming_) active.push_back(std::move(one));
-  incoming_.clear();
   lock.unlock();
   for (Active &one : active) {
     end(*one.operation, of_result(TUTTI_ERROR_STATE), why_stopped_);
     world_->keep(std::move(one.operation));
+  }
+}
+
+void Progress::look_out(std::unique_lock<std::mutex> &lock) {
+  const auto called = [this] { return stopped_ || hurried_; };
+  for (int quiet = 0; !called();) {
+    if (quiet == kNaps) {
+      asleep_ = true;
+      come_.wait(lock, [&] { return !asleep_ || called(); });
+      asleep_ = false;
+      quiet = 0;
+      continue;
+    }
+    const std::uint64_t before = opened_;
+    if (come_.wait_for(lock, kNap, called)) return;
+    if (!open_.empty()) {
+      waits_ = false;
+      return;
+    }
+    quiet = opened_ == before ? quiet + 1 : 0;
   }
 }
 
@@ -179,14 +224,15 @@ void Progress::stop(const std::string &why) {
     if (stopped_) return;
     why_stopped_ = why;
     stopped_ = true;
-    if (std::exchange(waiting_, false)) ring();
-    else come_.notify_one();
+    hurried_ = false;
+    hurry();
   }
   if (thread_.joinable()) thread_.join();
 }
 
 void Progress::drain(std::chrono::milliseconds limit) {
   std::unique_lock lock(mutex_);
+  hurry();
   idled_.wait_for(lock, limit, [this] { return under_way_ == 0; });
 }
 

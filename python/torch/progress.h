@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What a process group has under way, and the thread that completes it. A call is started by the thread that makes it,
-// in program order; if it is small and ends within microseconds, nobody else hears of it. Otherwise one thread a group
-// waits for all that is under way, asleep where nothing comes; who waits for an operation that it has not taken up yet
-// polls for that one itself, for a while. Nothing here knows of torch.
+// What a process group has under way, and who completes it. A call is started by the thread that makes it, in program
+// order; if it is small and ends within microseconds, nobody else hears of it. Otherwise it is open, and two may take
+// it up: who waits for it, polling, and one thread a group, which then waits in the library for all that it has taken,
+// asleep where nothing comes. Nothing here knows of torch.
 //
-// That thread also waits for a message from this rank to itself, on a communicator of one rank: the bell, which tells
-// it of operations that have come since.
+// To wake the thread and to be woken by it costs more than a call of some hundred KiB should, so it is woken for what
+// the program will hardly wait for at once: where it did not wait for the last one, has another one open, or asks for
+// a future. Otherwise the thread looks every millisecond for what has been left open, while there are calls, and sleeps
+// after that. What it has not taken still moves whenever anybody is in the library.
+//
+// In the library the thread also waits for a message from this rank to itself, on a communicator of one rank: the bell,
+// which tells it of operations to take up. No wake-up is lost: all that is looked at before a sleep is changed under
+// the mutex, and from before the thread enters the library until it is out again, the bell is rung.
 #pragma once
 
 #include <atomic>
@@ -43,11 +49,14 @@ class Progress {
   Progress &operator=(const Progress &) = delete;
 
   using Start = std::function<tutti_result(tutti_comm *comm, tutti_request **request)>;
-  // Starts it. brief: it may end so soon that waiting a moment here is cheaper than telling the thread.
+  // Starts it. brief: it may end so soon that it is worth a moment to wait for that here.
   void submit(std::shared_ptr<Operation> operation, const Start &start, bool brief);
 
-  // Polls for this operation, which the caller is about to wait for, unless the thread has it; a few milliseconds.
-  void help(const Operation &operation);
+  // The caller is about to wait for this operation: takes it up, unless somebody has it, and polls for a moment, at
+  // most for `limit`; then the thread has it. at_once: right after its call.
+  void help(const Operation &operation, bool at_once, std::chrono::microseconds limit);
+  // Somebody wants to hear of its end without waiting here: the thread takes it up.
+  void attend(const Operation &operation);
 
   // Ends what is under way with an error, and the thread; later submissions are errors that say `why`. Idempotent.
   void stop(const std::string &why);
@@ -66,12 +75,16 @@ class Progress {
     tutti_request *request;
   };
   void run();
+  // Until there is something for the thread to take up, or it is to stop.
+  void look_out(std::unique_lock<std::mutex> &lock);
   // Waits for what is active, and ends what is done.
   void wait_for_some(std::vector<Active> &active);
-  // Polls until it has ended or the time is over; for long, the core is given away in between.
-  bool poll_for(Active &one, std::chrono::microseconds limit);
+  // Polls until it has ended or the time is over; after some, the core is given away every so many.
+  bool poll_for(Active &one, std::chrono::microseconds limit, int yield_every);
   void over(std::size_t count);
-  void hand_over(Active one);
+  std::vector<Active>::iterator find(const Operation &operation);
+  // The thread takes up what is open, if anything is, now.
+  void hurry();
   void ring();
 
   std::shared_ptr<World> world_;
@@ -80,10 +93,14 @@ class Progress {
   std::mutex starts_;  // one at a time: the order is that of the calls
   std::mutex mutex_;   // of what follows
   std::condition_variable come_, idled_;
-  std::vector<Active> incoming_;
+  std::vector<Active> open_;   // taken up by nobody
   std::size_t under_way_ = 0;  // but what submit itself waits for
   std::size_t helpers_ = 0;
-  bool waiting_ = false;  // the thread is in the library, and has to be rung for
+  std::uint64_t opened_ = 0;  // how many ever were open
+  bool waits_ = true;         // the program has waited for the last one at once, and so will for the next
+  bool hurried_ = false;      // the thread has been told to take up what is open, and something is
+  bool asleep_ = false;       // it does not look by itself
+  bool waiting_ = false;      // it is in the library, and has to be rung for
   std::atomic<bool> stopped_{false};
   std::string why_stopped_;
   tutti_request *bell_request_ = nullptr;  // the thread's

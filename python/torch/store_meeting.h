@@ -28,7 +28,7 @@ class StoreMeeting {
 
   void operator()(const void *in, void *out, std::size_t bytes) {
     const auto *begin = static_cast<const std::uint8_t *>(in);
-    store_->set(key(rank_), {begin, begin + bytes});
+    store_->set(key(rank_), std::vector<std::uint8_t>(begin, begin + bytes));
     for (int rank = 0; rank < size_; ++rank) {
       await(rank);
       const std::vector<std::uint8_t> got = store_->get(key(rank));

@@ -99,6 +99,12 @@ void check_same_type(const char *call, const at::Tensor &a, const at::Tensor &b)
               " and ", b.scalar_type());
 }
 
+void check_counts(const char *call, const char *what, const std::vector<at::Tensor> &tensors, std::size_t count) {
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    TORCH_CHECK(static_cast<std::size_t>(tensors[i].numel()) == count, call, ": ", what, " ", i, " has ",
+                tensors[i].numel(), " elements, and not ", count);
+}
+
 tutti_type type_of(const at::Tensor &tensor) { return find_type(tensor.scalar_type()); }
 
 tutti_op op_of(const char *call, const c10d::ReduceOp &op, const at::Tensor &tensor) {

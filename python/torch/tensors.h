@@ -21,6 +21,8 @@ void check_tensors(const char *call, const std::vector<at::Tensor> &tensors);
 const at::Tensor &only(const char *call, const char *what, const std::vector<at::Tensor> &tensors);
 // Both have one type.
 void check_same_type(const char *call, const at::Tensor &a, const at::Tensor &b);
+// Each has so many elements.
+void check_counts(const char *call, const char *what, const std::vector<at::Tensor> &tensors, std::size_t count);
 
 tutti_type type_of(const at::Tensor &tensor);
 // For elements of that type; made for a pre-multiplied sum, then free_op is due after the start.

@@ -15,6 +15,8 @@ namespace {
 
 // How often a wait looks for Ctrl-C.
 constexpr std::chrono::milliseconds kLook{50};
+// Who waits so soon after a call has returned has done nothing in between: Python needs 1 to 3 us.
+constexpr std::chrono::microseconds kAtOnce{30};
 
 // Completes futures, whose callbacks are the program's: they may start operations and wait for their futures, so they
 // must not run in the thread that completes operations, nor one behind another. As many threads as callbacks wait at
@@ -74,14 +76,16 @@ std::string Work::describe() const {
 }
 
 bool Work::wait(std::chrono::milliseconds timeout) {
-  using Clock = std::chrono::steady_clock;
   const bool of_call = timeout == kNoTimeout;
   if (of_call) timeout = parts_.timeout;
-  const Clock::time_point until = (of_call ? began_ : Clock::now()) + timeout;
+  const Clock::time_point now = Clock::now(), until = (of_call ? began_ : now) + timeout;
   std::unique_lock lock(mutex_);
-  if (!completed_ && timeout == kNoTimeout) {
+  if (!completed_) {
     lock.unlock();
-    if (const std::shared_ptr<Progress> progress = progress_.lock()) progress->help(*this);
+    if (const std::shared_ptr<Progress> progress = progress_.lock()) {
+      const Clock::duration limit = timeout == kNoTimeout ? Clock::duration::max() : until - now;
+      progress->help(*this, now - started_ < kAtOnce, std::chrono::duration_cast<std::chrono::microseconds>(limit));
+    }
     lock.lock();
   }
   while (!completed_) {
@@ -100,6 +104,14 @@ bool Work::wait(std::chrono::milliseconds timeout) {
   }
   if (exception_) std::rethrow_exception(exception_);
   return true;
+}
+
+bool Work::isCompleted() {
+  std::unique_lock lock(mutex_);
+  if (completed_) return true;
+  lock.unlock();
+  if (const std::shared_ptr<Progress> progress = progress_.lock()) progress->attend(*this);
+  return false;
 }
 
 int Work::sourceRank() const {
@@ -149,8 +161,11 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
   auto future = future_;
   // Between the end and its being told: whoever comes first tells.
   const bool done = completed_ && !std::exchange(future_told_, true);
+  const bool open = !completed_;
   lock.unlock();
   if (done) complete(*future);
+  const std::shared_ptr<Progress> progress = progress_.lock();
+  if (open && progress) progress->attend(*this);
   return future;
 }
 

@@ -16,6 +16,8 @@
 namespace tutti_torch {
 
 class Work final : public c10d::Work, public Operation {
+  using Clock = std::chrono::steady_clock;
+
  public:
   struct Parts {
     c10d::OpType type = c10d::OpType::UNKNOWN;
@@ -33,9 +35,13 @@ class Work final : public c10d::Work, public Operation {
 
   // Throws what the operation ended with, or when the time is over, or (in Python's main thread) Ctrl-C.
   bool wait(std::chrono::milliseconds timeout) override;
+  bool isCompleted() override;
   std::vector<at::Tensor> result() override { return parts_.outputs; }
   int sourceRank() const override;
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+
+  // Once its call is about to return.
+  void started() { started_ = Clock::now(); }
 
   void ended(const tutti_status &status, const Error *error) noexcept override;
   // "all_reduce of 4 x Float on rank 1"
@@ -49,7 +55,8 @@ class Work final : public c10d::Work, public Operation {
   int source_ = -1;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
   bool future_told_ = false;
-  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  const Clock::time_point began_ = Clock::now();
+  Clock::time_point started_ = began_;
 };
 
 }  // namespace tutti_torch

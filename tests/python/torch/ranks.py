@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What ranks do: ranks.py FUNCTION, started by the tests once for each rank."""
-import contextlib
 import datetime
+import importlib
 import os
 import signal
 import sys
@@ -11,211 +11,7 @@ import time
 import torch
 import torch.distributed as dist
 import tutti.torch
-
-torch.set_num_threads(1)
-TYPES = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32,
-         torch.float64, torch.complex64, torch.complex128]
-
-
-@contextlib.contextmanager
-def group(**options):
-    dist.init_process_group("tutti", **options)
-    yield dist.get_rank(), dist.get_world_size()
-    dist.destroy_process_group()
-
-
-@contextlib.contextmanager
-def raises(*words, kind=RuntimeError):
-    try:
-        yield
-    except kind as error:
-        for word in words:
-            assert word in str(error), f"'{word}' is not in: {error}"
-    else:
-        raise AssertionError(f"nothing was raised; wanted {words}")
-
-
-def values(rank, count, dtype=torch.float32):
-    """Small whole numbers, exact in every type."""
-    return ((torch.arange(count) * 3 + rank * 5) % 7).to(dtype)
-
-
-def equal(got, wanted, what):
-    assert torch.equal(got, wanted.to(got.dtype)), f"{what}: {got} instead of {wanted}"
-
-
-def total(all_, dtype):
-    return torch.stack([each.to(torch.complex128 if dtype.is_complex else torch.float64) for each in all_]).sum(0)
-
-
-def collectives():
-    """Every call and type, sync and async, against sums made here."""
-    with group() as (me, size):
-        for dtype in TYPES:
-            for asynchronously in (False, True):
-                one_of_each(me, size, dtype, asynchronously)
-        truths(me, size)
-        operators(me, size)
-        shapes(me, size)
-        into_one(me, size)
-        coalesced(me, size)
-
-
-def one_of_each(me, size, dtype, asynchronously):
-    def call(function, *arguments, **options):
-        if not asynchronously:
-            assert function(*arguments, **options) is None
-            return
-        work = function(*arguments, **options, async_op=True)
-        assert work.wait() and work.is_completed()
-
-    all_ = [values(r, 5, dtype) for r in range(size)]
-    what = f"{dtype} {'async' if asynchronously else 'sync'}"
-    sums = total(all_, dtype)
-    x = all_[me].clone()
-    call(dist.all_reduce, x)
-    equal(x, sums, f"all_reduce {what}")
-    x = all_[me].clone()
-    call(dist.broadcast, x, size - 1)
-    equal(x, all_[-1], f"broadcast {what}")
-    x = all_[me].clone()
-    call(dist.reduce, x, 0)
-    if me == 0:
-        equal(x, sums, f"reduce {what}")
-    into = [torch.zeros(5, dtype=dtype) for _ in range(size)]
-    call(dist.all_gather, into, all_[me].clone())
-    for r in range(size):
-        equal(into[r], all_[r], f"all_gather {what}")
-    into = [torch.zeros(5, dtype=dtype) for _ in range(size)] if me == 1 else None
-    call(dist.gather, all_[me].clone(), into, dst=1)
-    for r in range(size if me == 1 else 0):
-        equal(into[r], all_[r], f"gather {what}")
-    x = torch.zeros(5, dtype=dtype)
-    call(dist.scatter, x, [each.clone() for each in all_] if me == 1 else None, src=1)
-    equal(x, all_[me], f"scatter {what}")
-    x = torch.zeros(5, dtype=dtype)
-    # torch hands complex numbers on as they are here.
-    call(dist.reduce_scatter, x, [values(me + r, 5, dtype) for r in range(size)])
-    equal(x, total([values(r + me, 5, dtype) for r in range(size)], dtype), f"reduce_scatter {what}")
-    into = [torch.zeros(2 + (r + me) % 3, dtype=dtype) for r in range(size)]
-    call(dist.all_to_all, into, [values(me * size + r, 2 + (r + me) % 3, dtype) for r in range(size)])
-    for r in range(size):
-        equal(into[r], values(r * size + me, 2 + (r + me) % 3, dtype), f"all_to_all {what}")
-    x = torch.zeros(size, 2, dtype=dtype)
-    call(dist.all_to_all_single, x, torch.stack([values(me * size + r, 2, dtype) for r in range(size)]))
-    equal(x, torch.stack([values(r * size + me, 2, dtype) for r in range(size)]), f"all_to_all_single {what}")
-    counts = [(r + me) % 3 for r in range(size)]
-    x = torch.zeros(sum(counts), 2, dtype=dtype)
-    call(dist.all_to_all_single, x, torch.cat([torch.full((n, 2), me, dtype=dtype) for n in counts]), counts, counts)
-    equal(x, torch.cat([torch.full((n, 2), r) for r, n in enumerate(counts)]), f"all_to_all_single by sizes {what}")
-    call(dist.barrier)
-    right, left = (me + 1) % size, (me - 1) % size
-    x = torch.zeros(5, dtype=dtype)
-    works = [dist.isend(all_[me].clone(), right, tag=3), dist.irecv(x, left, tag=3)]
-    for work in works:
-        work.wait()
-    equal(x, all_[left], f"isend and irecv {what}")
-
-
-def truths(me, size):
-    x = torch.tensor([me == 0, True, False])
-    dist.all_reduce(x)
-    equal(x, torch.tensor([True, True, False]), "any of truths")
-    x = torch.tensor([me == 0, True, False])
-    dist.all_reduce(x, dist.ReduceOp.PRODUCT)
-    equal(x, torch.tensor([size == 1, True, False]), "all of truths")
-
-
-def operators(me, size):
-    Op = dist.ReduceOp
-    all_ = torch.stack([values(r, 6, torch.int64) + 1 for r in range(size)])
-    for op, wanted in [(Op.MIN, all_.amin(0)), (Op.MAX, all_.amax(0)), (Op.PRODUCT, all_.prod(0)),
-                       (Op.BAND, fold(all_, torch.bitwise_and)), (Op.BOR, fold(all_, torch.bitwise_or)),
-                       (Op.BXOR, fold(all_, torch.bitwise_xor))]:
-        x = all_[me].clone()
-        dist.all_reduce(x, op)
-        equal(x, wanted, str(op))
-    x = torch.tensor([float(me)])
-    dist.all_reduce(x, Op.AVG)
-    equal(x, torch.tensor([(size - 1) / 2]), "AVG")
-    x = torch.tensor([4.0])
-    dist.distributed_c10d._get_default_group().allreduce([x], all_reduce_options(
-        torch._C._distributed_c10d._make_nccl_premul_sum(0.25))).wait()
-    equal(x, torch.tensor([float(size)]), "PREMUL_SUM")
-    with raises("all_reduce", "band"):
-        dist.all_reduce(torch.ones(2), Op.BAND)
-
-
-def all_reduce_options(op):
-    options = dist.AllreduceOptions()
-    options.reduceOp = op
-    return options
-
-
-def fold(all_, function):
-    result = all_[0]
-    for each in all_[1:]:
-        result = function(result, each)
-    return result
-
-
-def shapes(me, size):
-    """Not contiguous, empty, of no dimension, large: never wrong."""
-    for make in (lambda: torch.zeros(6, 4).t(), lambda: torch.zeros(8, 3)[::2], lambda: torch.zeros(2, 3, 4, 5).to(
-            memory_format=torch.channels_last), lambda: torch.zeros(()), lambda: torch.zeros(0, 3)):
-        x, counted = make(), torch.arange(make().numel(), dtype=torch.float32).view(make().shape)
-        x.copy_(counted + me)
-        dist.all_reduce(x)
-        equal(x, counted * size + sum(range(size)), f"all_reduce of strides {x.stride()}")
-        x.copy_(counted + me)
-        dist.broadcast(x, 1)
-        equal(x, counted + 1, "broadcast")
-        into = [make() for _ in range(size)]
-        dist.all_gather(into, x + me)
-        for r in range(size):
-            equal(into[r], counted + 1 + r, "all_gather")
-        if me == 0:
-            dist.send(x * 2, 1)
-        elif me == 1:
-            dist.recv(x, 0)
-            equal(x, counted * 2 + 2, "recv")
-    # Sizes that differ by rank.
-    into = [torch.zeros(r + 1) for r in range(size)]
-    dist.all_gather(into, torch.full((me + 1,), float(me)))
-    for r in range(size):
-        equal(into[r], torch.full((r + 1,), float(r)), "all_gather of several sizes")
-    x = torch.zeros(me + 1)
-    dist.reduce_scatter(x, [torch.full((r + 1,), float(r)) for r in range(size)])
-    equal(x, torch.full((me + 1,), float(me * size)), "reduce_scatter of several sizes")
-    x = torch.full((1 << 20,), float(me))
-    dist.all_reduce(x)
-    equal(x, torch.full((1 << 20,), float(sum(range(size)))), "4 MiB")
-
-
-def into_one(me, size):
-    x = torch.zeros(size * 3)
-    dist.all_gather_into_tensor(x, torch.full((3,), float(me)))
-    equal(x, torch.arange(size).repeat_interleave(3), "all_gather_into_tensor")
-    x[me * 3:me * 3 + 3] = me + 10
-    dist.all_gather_into_tensor(x, x[me * 3:me * 3 + 3])
-    equal(x, torch.arange(size).repeat_interleave(3) + 10, "all_gather_into_tensor in place")
-    x = torch.zeros(3)
-    dist.reduce_scatter_tensor(x, torch.arange(size * 3).float())
-    equal(x, torch.arange(me * 3, me * 3 + 3) * size, "reduce_scatter_tensor")
-    whole = torch.arange(size * 3).float()
-    dist.reduce_scatter_tensor(whole[me * 3:me * 3 + 3], whole)
-    equal(whole[me * 3:me * 3 + 3], torch.arange(me * 3, me * 3 + 3) * size, "reduce_scatter_tensor in place")
-
-
-def coalesced(me, size):
-    some = [torch.full((3,), float(me)), torch.full((2, 2), float(me * 2))]
-    dist.all_reduce_coalesced(some)
-    equal(some[1], torch.full((2, 2), float(sum(range(size)) * 2)), "all_reduce_coalesced")
-    into = [[torch.zeros(3), torch.zeros(2, 2)] for _ in range(size)]
-    dist.all_gather_coalesced(into, [torch.full((3,), float(me)), torch.full((2, 2), float(me * 2))])
-    for r in range(size):
-        equal(into[r][0], torch.full((3,), float(r)), "all_gather_coalesced")
-        equal(into[r][1], torch.full((2, 2), float(2 * r)), "all_gather_coalesced")
+from checks import group, raises
 
 
 def works():
@@ -459,8 +255,10 @@ def fails():
 
 
 if __name__ == "__main__":
-    if sys.argv[1] in globals():
-        globals()[sys.argv[1]]()
+    for module in ("__main__", "calls", "completion", "training"):
+        function = getattr(importlib.import_module(module), sys.argv[1], None)
+        if function is not None:
+            function()
+            break
     else:
-        import training
-        getattr(training, sys.argv[1])()
+        sys.exit(f"there is no {sys.argv[1]}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The process group, several ranks; what each of them does and checks is in ranks.py and training.py."""
+"""The process group, several ranks; what each of them does and checks is in ranks.py and beside it."""
 import json
 import os
 import sys
@@ -9,13 +9,25 @@ import pytest
 from conftest import run
 
 
-@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("count", [2, 3, 4])
 def test_every_collective_and_type(ranks, count):
     ranks(count, "collectives")
 
 
 def test_futures_callbacks_profiles_any_source_threads(ranks):
     ranks(3, "works")
+
+
+def test_what_nobody_waits_for_moves(ranks, tmp_path):
+    ranks(2, "moves", str(tmp_path / "store"))
+
+
+def test_calls_may_end_in_every_way(ranks):
+    ranks(2, "mixed")
+
+
+def test_groups_may_be_destroyed_with_calls_under_way(ranks):
+    ranks(2, "destroyed")
 
 
 def test_groups_of_some_ranks(ranks, tmp_path):

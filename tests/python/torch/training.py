@@ -7,6 +7,7 @@ import time
 import torch
 import torch.distributed as dist
 import tutti.torch
+from checks import raises
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
@@ -68,7 +69,7 @@ def one_process():
 
 
 def sharded():
-    """FullyShardedDataParallel and ZeroRedundancyOptimizer, against the unsharded."""
+    """ZeroRedundancyOptimizer, against the unsharded. FullyShardedDataParallel of 1.13 refuses by itself."""
     dist.init_process_group("tutti")
     rank = dist.get_rank()
     plain = DistributedDataParallel(network())
@@ -76,6 +77,10 @@ def sharded():
     zero = DistributedDataParallel(network())
     got = train(zero, ZeroRedundancyOptimizer(zero.parameters(), torch.optim.Adam, lr=0.01), rank)
     assert torch.allclose(torch.tensor(got), torch.tensor(wanted), rtol=1e-4), (got, wanted)
+    if torch.__version__.startswith("1.13"):
+        with raises(kind=(AssertionError, RuntimeError, ValueError)):
+            from torch.distributed.fsdp import FullyShardedDataParallel  # Python 3.11: "mutable default"
+            FullyShardedDataParallel(network())  # "CUDA"
     dist.destroy_process_group()
 
 

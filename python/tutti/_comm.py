@@ -258,7 +258,8 @@ class Comm(Collectives[Any]):
         return numpy.frombuffer(block, dtype).reshape(shape)
 
     def query(self, what: str) -> Any:
-        """The world, as of JSON: "devices", "links", "selection", "memory", "statistics", "operations" or "config"."""
+        """The world, as of JSON: "devices", "links", "selection", "choice COLLECTIVE BYTES", "tuning", "memory",
+        "statistics", "operations" or "config"."""
         return _read_json(lambda text, room: lib.tutti_query(self._handle, what.encode(), text, room))
 
     def abort(self) -> None:

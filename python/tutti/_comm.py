@@ -79,7 +79,7 @@ def _read_json(call: Callable[[Any, Any], int]) -> Any:
 
 
 def describe(what: str) -> Any:
-    """What this process could use, without a world: "version", "devices", "topology" or "config", as of JSON."""
+    """What this process could use, without a world: "version", "devices", "topology", "tuning" or "config", as of JSON."""
     return _read_json(lambda text, room: lib.tutti_describe(what.encode(), text, room))
 
 

@@ -65,7 +65,8 @@ Result<std::string> describe_process(const std::string &what) {
     }
     return devices.describe(chosen, explain_choice(config.device, 1, 1, chosen), topology.get());
   }
-  return fail(Code::argument, "tutti_describe: '{}' is unknown; there are version, config, topology, devices, tuning", what);
+  return fail(Code::argument, "tutti_describe: '{}' is unknown; there are version, config, topology, devices, tuning",
+              what);
 }
 
 std::string explain_choice(const std::string &wish, int ranks, int hosts, const std::vector<std::string> &devices) {

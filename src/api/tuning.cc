@@ -63,7 +63,8 @@ Result<std::string> read_file(const std::string &path, bool &there) {
 
 // A line of the file is printable ASCII without a comment.
 std::string plain(std::string text) {
-  std::ranges::replace_if(text, [](unsigned char c) { return c < 0x20 || c >= 0x7f || c == '#'; }, ' ');
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return c < 0x20 || c >= 0x7f || c == '#'; }, ' ');
   return text;
 }
 
@@ -121,17 +122,30 @@ Result<> Tuning::agree(std::span<const Vote> votes) {
   if (other == votes.end()) return {};
   const auto rank = other - votes.begin();
   rows_.clear();
-  disagreed_ = true;
-  const char *what = other->rows == 0      ? "has none of the tuned rows that rank 0 has"
+  const char *what = other->rows == 0     ? "has none of the tuned rows that rank 0 has"
                      : votes[0].rows == 0 ? "has tuned rows and rank 0 has none"
-                                           : "has other tuned rows than rank 0";
+                                          : "has other tuned rows than rank 0";
   if (std::ranges::any_of(votes, [](const Vote &vote) { return vote.asked != 0; }))
-    return tl::unexpected<Error>(
-        Error{Code::config,
-              fmt::format("rank {} {} for this machine: give all ranks the same TUTTI_TUNING, and all hosts the same file",
-                          rank, what),
-              static_cast<int>(rank)});
-  fault_ = fmt::format("rank {} {} for this machine: give all hosts the same file", rank, what);
+    return tl::unexpected<Error>(Error{
+        Code::config,
+        fmt::format("rank {} {} for this machine: give all ranks the same TUTTI_TUNING, and all hosts the same file",
+                    rank, what),
+        static_cast<int>(rank)});
+  if (fault_.empty()) {
+    differs_ = true;
+    fault_ = fmt::format("rank {} {} for this machine: give all hosts the same file", rank, what);
+  }
+  return {};
+}
+
+std::string Tuning::warning(int rank, bool first_here) const {
+  // An own fault is what ranks disagree on, too, but not all of them have it.
+  const bool own = !fault_.empty() && !differs_;
+  if ((own && first_here) || (differs_ && rank == 0))
+    return fmt::format("tuning is not used: {}; tutti-tune writes such files, TUTTI_TUNING=off does without", fault_);
+  if (rank == 0 && fault_.empty() && asked_ && there_ && !matched_)
+    return fmt::format("TUTTI_TUNING={} holds nothing for this machine, version and device; tutti-tune measures them",
+                       file_);
   return {};
 }
 
@@ -140,7 +154,9 @@ std::string Tuning::state() const {
   if (!there_) return "there is no such file";
   if (!fault_.empty()) return "not used: " + fault_;
   if (!matched_) return "not used: it holds nothing for this machine";
-  return rows_.empty() ? "the shipped table is best here" : fmt::format("{} rows hold here", rows_.size());
+  return rows_.empty()       ? "the shipped table is best here"
+         : rows_.size() == 1 ? "one row holds here"
+                             : fmt::format("{} rows hold here", rows_.size());
 }
 
 std::string Tuning::describe() const {

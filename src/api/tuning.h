@@ -39,12 +39,10 @@ class Tuning {
   Result<> agree(std::span<const Vote> votes);
 
   std::span<const collectives::TunedRow> rows() const { return rows_; }
-  // What is wrong with a file that nobody asked for, or that ranks have different ones; else empty. For one line of
-  // warning.
-  const std::string &fault() const { return fault_; }
-  // A file that was asked for and holds nothing for this machine.
-  bool asked_in_vain() const { return asked_ && there_ && !matched_; }
-  const std::string &file() const { return file_; }
+  // What to warn of, if anything: a file that nobody asked for and that makes no sense, ranks that have different ones,
+  // or a file that was asked for and holds nothing here. `first_here`: of this host, which has the file; what all ranks
+  // know rank 0 says.
+  std::string warning(int rank, bool first_here) const;
 
   // As JSON.
   std::string describe() const;
@@ -56,7 +54,7 @@ class Tuning {
 
   std::string file_;   // empty: off, or there is no place for one
   std::string place_;  // where tutti-tune writes if nobody says otherwise; empty: no home
-  bool asked_ = false, there_ = false, matched_ = false, disagreed_ = false;
+  bool asked_ = false, there_ = false, matched_ = false, differs_ = false;
   std::string machine_, fault_;
   std::vector<collectives::TuningSection> sections_;
   std::vector<collectives::TunedRow> rows_;

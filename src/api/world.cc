@@ -134,6 +134,7 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   TUTTI_TRY(const std::vector<Offer> offers, exchange.gather(offer()));
 
   std::vector<std::vector<verbs::PortOffer>> ports;  // by rank
+  ports.reserve(offers.size());
   for (const Offer &other : offers) ports.emplace_back(other.offers, other.offers + other.ports);
 
   // 3. Queue pairs, created and announced.
@@ -155,7 +156,8 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   TUTTI_TRY(const std::vector<std::byte> announcements,
             exchange.gather(announcement, mesh::Bringup::announcement_bytes(ranks_)));
 
-  // 4. To RTS, and the control connections; then nobody sends before everybody is ready. And what each has of tuned rows.
+  // 4. To RTS, and the control connections; then nobody sends before everybody is ready. And what each has of tuned
+  // rows.
   const auto connect = [&]() -> Result<Tuning::Vote> {
     Result<std::unique_ptr<mesh::Mesh>> mesh = bringup->connect(announcements);
     std::vector<control::Address> addresses;
@@ -170,7 +172,8 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   };
   TUTTI_TRY(const std::vector<Tuning::Vote> votes, exchange.gather(connect()));
   TUTTI_TRY(tuning_.agree(votes));
-  if (group.local_rank == 0) tell_about_tuning();
+  if (const std::string text = tuning_.warning(rank_, group.local_rank == 0); !text.empty())
+    TUTTI_LOG(warn, "{}", text);
 
   tell_what_was_capped();
   device_names_ = mesh_->device_names();
@@ -230,15 +233,6 @@ void World::tell_what_was_capped() const {
               config_.eager_bytes, mesh_->eager_bytes());
 }
 
-void World::tell_about_tuning() const {
-  if (!tuning_.fault().empty())
-    TUTTI_LOG(warn, "tuning is not used: {}; tutti-tune writes such files, TUTTI_TUNING=off does without",
-              tuning_.fault());
-  else if (tuning_.asked_in_vain() && rank_ == 0)
-    TUTTI_LOG(warn, "TUTTI_TUNING={} holds nothing for this machine, version and device; tutti-tune measures them",
-              tuning_.file());
-}
-
 std::string World::describe_tuning() const {
   const comm::Setting &setting = family_->world().setting();
   return fmt::format(R"({{{},"ranks_per_core":{},"hosts":[{}]}})", tuning_.describe(), setting.ranks_per_core,
@@ -253,8 +247,7 @@ Result<std::string> World::describe_choice(std::string_view question) const {
   if (!collectives::find_collective(question.substr(0, blank), collective) || !bytes)
     return fail(Code::argument, "tutti_query: 'choice {}' is not choice COLLECTIVE BYTES; there are {}", question,
                 collectives::collective_names());
-  TUTTI_TRY(const collectives::Choice choice,
-            family_->world().choose(collective, static_cast<std::uint64_t>(*bytes)));
+  TUTTI_TRY(const collectives::Choice choice, family_->world().choose(collective, static_cast<std::uint64_t>(*bytes)));
   if (!choice.skips.empty())
     return quoted(fmt::format("{}:skips={}", choice.algorithm->name, fmt::join(choice.skips, "-")));
   return quoted(collectives::algorithm_text(*choice.algorithm, choice.radix));

@@ -59,7 +59,6 @@ class World {
   Result<> part_living(comm::Lock &held, bool &apart);
   void tell_what_was_capped() const;
   void tell_statistics();
-  void tell_about_tuning() const;
   std::string describe_tuning() const;
   Result<std::string> describe_choice(std::string_view question) const;
 
@@ -79,7 +78,7 @@ class World {
   std::optional<DeviceSet> devices_;
   std::unique_ptr<control::Control> control_;
   std::unique_ptr<mesh::Mesh> mesh_;  // until the engine takes it
-  Tuning tuning_;  // communicators look at its rows
+  Tuning tuning_;                     // communicators look at its rows
   std::unique_ptr<comm::Engine> engine_;
   std::unique_ptr<comm::Family> family_;
   Requests requests_{*this};

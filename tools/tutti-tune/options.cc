@@ -17,8 +17,8 @@ using enum collectives::Collective;
 using perf::Goodbye;
 
 // Those that programs spend their time in, and that have algorithms to choose from.
-const std::vector<collectives::Collective> kUsual = {
-    allreduce, broadcast, reduce, reduce_scatter_block, allgather, alltoall, barrier};
+const std::vector<collectives::Collective> kUsual = {allreduce, broadcast, reduce, reduce_scatter_block,
+                                                     allgather, alltoall,  barrier};
 
 // The choice between several algorithms goes by a size that all ranks know.
 bool can_be_tuned(collectives::Collective collective) {
@@ -47,8 +47,9 @@ Goodbye usage(std::string text) { return {perf::kExitUsage, "tutti-tune: " + std
 
 void declare(CLI::App &app, Typed &typed, Options &options) {
   app.add_option("COLLECTIVE", typed.collectives,
-                 "What to measure, of " + tunable_names() + " (default allreduce, broadcast, reduce, "
-                 "reduce_scatter_block, allgather, alltoall, barrier)");
+                 "What to measure, of " + tunable_names() +
+                     " (default allreduce, broadcast, reduce, "
+                     "reduce_scatter_block, allgather, alltoall, barrier)");
   app.add_option("-b,--minbytes", typed.min, "Smallest size of the whole vector; sizes accept K, M, G (default 8)");
   app.add_option("-e,--maxbytes", typed.max, "Largest size (default 4M)");
   app.add_option("-f,--stepfactor", typed.factor, "From one size to the next (default 2)");
@@ -83,8 +84,7 @@ std::optional<Goodbye> understand(const Typed &typed, Options &options) {
       return usage(fmt::format("there is no collective '{}': it takes {}", name, tunable_names()));
     if (!can_be_tuned(collective))
       return usage(fmt::format("{} has nothing to choose between by size: it takes {}", name, tunable_names()));
-    if (std::ranges::find(options.which, collective) == options.which.end())
-      options.which.push_back(collective);
+    if (std::ranges::find(options.which, collective) == options.which.end()) options.which.push_back(collective);
   }
   if (options.which.empty()) options.which = kUsual;
   if (!(options.seconds > 0)) return usage(fmt::format("-t {}: it takes seconds, more than 0", options.seconds));
@@ -97,9 +97,10 @@ std::optional<Goodbye> understand(const Typed &typed, Options &options) {
 }  // namespace
 
 std::variant<Options, Goodbye> parse_options(int argc, const char *const *argv) {
-  CLI::App app{"Measures algorithms on this machine, among the ranks it is started with, and writes down where others "
-               "than the library's choice are faster: mpirun -n 4 tutti-tune, or tutti-run -n 4 tutti-tune",
-               "tutti-tune"};
+  CLI::App app{
+      "Measures algorithms on this machine, among the ranks it is started with, and writes down where others "
+      "than the library's choice are faster: mpirun -n 4 tutti-tune, or tutti-run -n 4 tutti-tune",
+      "tutti-tune"};
   Typed typed;
   Options options;
   declare(app, typed, options);

@@ -116,7 +116,8 @@ Result<std::string> Race::trial() {
   perf_.check = false;
   TUTTI_TRY(const double mine, batch(runners_.front(), buffers_.slots()));
   TUTTI_TRY(const std::vector<double> slowest, job_.maximum({mine}));
-  calls_ = std::clamp<std::size_t>(static_cast<std::size_t>(kBatchUs / std::max(slowest[0], 0.01)), 1, buffers_.slots());
+  calls_ =
+      std::clamp<std::size_t>(static_cast<std::size_t>(kBatchUs / std::max(slowest[0], 0.01)), 1, buffers_.slots());
   return std::string();
 }
 
@@ -155,9 +156,8 @@ void Race::keep_finalists() {
     return a.contestant.figures.median_us < b.contestant.figures.median_us;
   });
   const double today = runners_.front().contestant.figures.median_us;
-  const auto slower = std::find_if(runners_.begin() + 1, runners_.end(), [&](const Runner &runner) {
-    return runner.contestant.figures.median_us >= today;
-  });
+  const auto slower = std::find_if(runners_.begin() + 1, runners_.end(),
+                                   [&](const Runner &runner) { return runner.contestant.figures.median_us >= today; });
   runners_.erase(slower, runners_.end());
   runners_.resize(std::min(runners_.size(), 1 + kFinalists));
 }

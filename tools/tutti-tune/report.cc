@@ -15,10 +15,10 @@ constexpr std::string_view kLine = "{:<21} {:>9} {:>6}  {:<30} {:>10}  {:<30} {:
 }  // namespace
 
 std::string header_text(const Circumstances &circumstances, const std::string &file) {
-  std::string text = fmt::format("# {}\n# {} ranks on {} host{}, {} per core; {}\n", circumstances.machine,
-                                 circumstances.ranks, circumstances.host_count,
-                                 circumstances.host_count == 1 ? "" : "s", circumstances.ranks_per_core,
-                                 file.empty() ? "nothing is written" : "for " + file);
+  std::string text =
+      fmt::format("# {}\n# {} ranks on {} host{}, {} per core; {}\n", circumstances.machine, circumstances.ranks,
+                  circumstances.host_count, circumstances.host_count == 1 ? "" : "s", circumstances.ranks_per_core,
+                  file.empty() ? "nothing is written" : "for " + file);
   text += "# time: median of batches, slowest rank; bytes: of the whole vector\n#\n";
   text += fmt::format(fmt::runtime(kLine), "# collective", "bytes", "tried", "today's choice", "us", "tuned choice",
                       "us", "gain");

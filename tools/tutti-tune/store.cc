@@ -21,9 +21,15 @@ namespace fs = std::filesystem;
 constexpr mode_t kMode = 0644;
 
 bool replaces(const Measured &measured, const collectives::TunedRow &row) {
-  return row.ranks == measured.ranks && row.ranks_per_core == measured.ranks_per_core &&
-         row.hosts == measured.hosts &&
+  return row.ranks == measured.ranks && row.ranks_per_core == measured.ranks_per_core && row.hosts == measured.hosts &&
          std::ranges::find(measured.which, row.collective) != measured.which.end();
+}
+
+// Where a link leads: the link stays.
+std::string end_of_links(const std::string &path) {
+  std::error_code error;
+  const fs::path end = fs::canonical(path, error);
+  return error ? path : end.string();
 }
 
 // A file beside the one that is to be, in folders that are made for it.
@@ -57,7 +63,9 @@ Result<Sections> load(const std::string &path, const std::string &machine) {
   TUTTI_TRY(const int fd, open_beside(path, beside));
   ::close(fd);
   ::unlink(beside.c_str());
-  if (!fs::exists(path)) return Sections();
+  std::error_code error;
+  if (!fs::exists(path, error)) return Sections();
+  if (!fs::is_regular_file(path, error)) return fail(Code::system, "cannot read {}: it is no file", path);
   std::ifstream file(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   if (!file) return fail(Code::system, "cannot read {}", path);
@@ -67,7 +75,8 @@ Result<Sections> load(const std::string &path, const std::string &machine) {
       if (const auto rows = collectives::parse_rows(section, path); !rows && section.machine == machine)
         sections = tl::unexpected<Error>(rows.error());
   if (!sections)
-    sections.error().text += "; nothing is measured, so that nothing of it is lost: correct or remove the file, or name another with -o";
+    sections.error().text +=
+        "; nothing is measured, so that nothing of it is lost: correct or remove the file, or name another with -o";
   return sections;
 }
 
@@ -84,7 +93,8 @@ void merge(Sections &sections, const Measured &measured, std::span<const NewRow>
   section->lines = std::move(lines);
 }
 
-Result<> save(const std::string &path, const Sections &sections) {
+Result<> save(const std::string &given, const Sections &sections) {
+  const std::string path = end_of_links(given);
   std::string beside;
   TUTTI_TRY(const int fd, open_beside(path, beside));
   Result<> done = write_all(fd, collectives::tuning_text(sections), path);

@@ -61,12 +61,18 @@ Result<std::string> read_file(const std::string &path, bool &there) {
   return text;
 }
 
-// A line of the file is printable ASCII without a comment.
+// Between several devices, or kinds of hosts.
+constexpr std::string_view kAnd = " + ";
+
+// A line of the file is printable ASCII without a comment; semicolons are between its parts.
 std::string plain(std::string text) {
   std::ranges::replace_if(
-      text, [](unsigned char c) { return c < 0x20 || c >= 0x7f || c == '#'; }, ' ');
+      text, [](unsigned char c) { return c < 0x20 || c >= 0x7f || c == '#' || c == ';'; }, ' ');
   return text;
 }
+
+// So that a member of a list is found as a whole.
+std::string framed(const std::string &text) { return fmt::format("{0}{1}{0}", kAnd, text); }
 
 Error advised(Error error) {
   error.text = "TUTTI_TUNING: " + error.text + "; tutti-tune writes such files, TUTTI_TUNING=off does without";
@@ -165,11 +171,13 @@ std::string Tuning::describe() const {
 }
 
 std::string Tuning::describe_sections(const topology::Topology &topology) const {
-  const std::string version = fmt::format("Tutti {}; ", kLibraryVersion), host = "; " + host_text(topology);
+  const std::string version = fmt::format("Tutti {}; ", kLibraryVersion), host = host_text(topology);
   std::string sections;
   for (const collectives::TuningSection &section : sections_) {
-    // Which devices a job uses is known once it is there.
-    const bool here = section.machine.starts_with(version) && section.machine.ends_with(host);
+    // Which devices a job uses is known once it is there; and it may have other hosts besides.
+    const std::size_t last = section.machine.rfind("; ");
+    const std::string hosts = last == std::string::npos ? "" : section.machine.substr(last + 2);
+    const bool here = section.machine.starts_with(version) && framed(hosts).find(framed(host)) != std::string::npos;
     const Result<std::vector<collectives::TunedRow>> rows =
         here ? collectives::parse_rows(section, file_) : Result<std::vector<collectives::TunedRow>>();
     sections += fmt::format(R"({}{{"machine":{},"rows":{},"here":{},"fault":{}}})", sections.empty() ? "" : ",",
@@ -177,8 +185,8 @@ std::string Tuning::describe_sections(const topology::Topology &topology) const 
                             quoted(rows ? std::string() : rows.error().text));
   }
   const std::string state = file_.empty() || !there_ || !fault_.empty() ? this->state() : "read at start-up";
-  return fmt::format(R"({{"file":{},"state":{},"here":{},"sections":[{}]}})", quoted(file_), quoted(state),
-                     quoted(version + "DEVICE" + host), sections);
+  return fmt::format(R"({{"file":{},"state":{},"host":{},"sections":[{}]}})", quoted(file_), quoted(state),
+                     quoted(host), sections);
 }
 
 std::string host_text(const topology::Topology &topology) {
@@ -192,7 +200,8 @@ std::string machine_text(std::span<const std::string> hosts, std::span<const std
   for (const std::vector<verbs::PortOffer> &rank : offers)
     for (const verbs::PortOffer &offer : rank)
       devices.insert(offer.software() ? std::string("software device") : verbs::offer_name(offer));
-  return plain(fmt::format("Tutti {}; {}; {}", kLibraryVersion, fmt::join(devices, " + "), fmt::join(hosts, " + ")));
+  return fmt::format("Tutti {}; {}; {}", kLibraryVersion, plain(fmt::format("{}", fmt::join(devices, kAnd))),
+                     plain(fmt::format("{}", fmt::join(hosts, kAnd))));
 }
 
 }  // namespace tutti::api

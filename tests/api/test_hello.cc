@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstring>
 #include <vector>
 
@@ -17,7 +18,7 @@ namespace {
 Hello hello_of(const char *host, std::uint64_t cpus, int usable) {
   Hello hello;
   std::strcpy(hello.version, "0.1.0");
-  std::strcpy(hello.host, host);
+  std::snprintf(hello.host, sizeof(hello.host), "%s", host);
   std::strcpy(hello.fingerprint, "TUTTI_CREDITS=0;TUTTI_ALGO=;");
   hello.cpus[0] = cpus;
   hello.usable_cpus = usable;

@@ -235,11 +235,17 @@ TEST_F(TuningFiles, AreDescribedWithoutAWorld) {
     EXPECT_EQ(tutti_describe("tuning", text.data(), &bytes), TUTTI_SUCCESS) << last_error().text;
     return Json::parse(text.substr(0, bytes - 1));
   };
-  const std::string file = write("mine", rows(machine_) + "machine another\n");
+  const std::string host = machine_.substr(machine_.rfind("; ") + 2);
+  const std::string with_others = machine_.substr(0, machine_.find("; ")) + "; rxe0:1; 2 CPUs + " + host + " + 9 CPUs";
+  const std::string file =
+      write("mine", rows(machine_) + "machine another\nmachine " + with_others + "\nmachine x" + machine_);
   ::setenv("TUTTI_TUNING", file.c_str(), 1);
   const Json tuning = describe();
   EXPECT_EQ(tuning["file"], file);
-  EXPECT_EQ(tuning["sections"].size(), 2u);
+  EXPECT_EQ(tuning["host"], host);
+  EXPECT_EQ(tuning["sections"].size(), 4u);
+  EXPECT_EQ(tuning["sections"][2]["here"], true) << "one of several hosts";
+  EXPECT_EQ(tuning["sections"][3]["here"], false) << "another version";
   EXPECT_EQ(tuning["sections"][0]["machine"], machine_);
   EXPECT_EQ(tuning["sections"][0]["rows"], 1);
   EXPECT_EQ(tuning["sections"][0]["here"], true);

@@ -60,6 +60,8 @@ def algorithm(ranks, collective, size, **more):
         file = os.path.join(folder, "out.json")
         done = run(ranks, [program("tutti-perf"), collective, "-b", size, "-e", size, "-n", "4", "--json", file], **more)
         expect(done.returncode == 0, "tutti-perf runs")
+        expect(("# tuning: " in done.stdout) is ("TUTTI_TUNING" in more and more["TUTTI_TUNING"] != "off" and
+                                                 "holds nothing" not in done.stderr), "rows that are used are told")
         return json.loads(read(file))["results"][0]["algorithm"], done.stderr
 
 

@@ -49,6 +49,9 @@ void Report::header() const {
              options_.collective->name, job_.ranks(), job_.ranks() == 1 ? "" : "s", hosts.size(),
              hosts.size() == 1 ? "" : "s", job_.places()[0].host, hosts.size() == 1 ? "" : ", ...", job_.mpi_name());
   fmt::print("# device: {}{}{}\n", device_, device_reason_.empty() ? "" : ": ", device_reason_);
+  const Json tuning = query(job_.world(), "tuning");
+  if (tuning.is_object() && tuning.value("rows", 0) > 0)
+    fmt::print("# tuning: {}: {}\n", tuning.value("file", ""), tuning.value("state", ""));
   fmt::print("# binding: {}\n", binding_text(job_.places()));
   fmt::print("# time: median of batches, slowest rank; {}; {}\n", options_.in_place ? "in place" : "out of place",
              options_.check ? "every element of every rank is checked" : "results are not checked");

@@ -44,6 +44,16 @@ TEST(ClearlyBetter, IsWhatGainsEnoughBeyondTheQuartiles) {
   EXPECT_FALSE(clearly_better(today, today, 0)) << "itself";
 }
 
+TEST(BetterTwice, IsWhoWasBetterBothTimesWithTheSecondFigures) {
+  const std::vector<Contestant> first = {one("ring", 70), one("circulant", 71)};
+  const std::vector<Contestant> second = {one("circulant", 75), one("recursive_doubling", 60)};
+  const std::vector<Contestant> both = better_twice(first, second);
+  ASSERT_EQ(both.size(), 1u);
+  EXPECT_EQ(both[0].algorithm->name, "circulant");
+  EXPECT_EQ(both[0].figures.median_us, 75);
+  EXPECT_TRUE(better_twice(first, {}).empty());
+}
+
 TEST(Changes, AreNoneWhereNothingIsBetter) {
   EXPECT_TRUE(changes_of({}, {}).empty());
   const std::vector<Point> points = {point(8), point(64), point(512)};

@@ -58,7 +58,8 @@ class Race {
         bytes_(whole_bytes(options.collective, circumstances.ranks, options.count)),
         pattern_(perf_.collective->outcome, *perf_.type, *perf_.op, job.ranks(), job.rank(), perf_.root),
         buffers_(perf_, pattern_, job.ranks(), options.count * perf_.type->bytes, slots_for(bytes_)) {
-    for (const Contestant &one : contestants(circumstances, options.collective, bytes_))
+    for (const Contestant &one :
+         options.again.empty() ? contestants(circumstances, options.collective, bytes_) : options.again)
       runners_.push_back({one, collectives::algorithm_text(*one.algorithm, one.radix)});
   }
 
@@ -176,8 +177,10 @@ Result<Point> Race::run() {
     }
     runners_[0].contestant.figures = figures_of(runners_[0].samples_us);
   }
-  TUTTI_TRY(rounds(kFewestHeats, kMostHeats, options_.seconds * kHeatsShare, true));
-  keep_finalists();
+  if (options_.again.empty()) {
+    TUTTI_TRY(rounds(kFewestHeats, kMostHeats, options_.seconds * kHeatsShare, true));
+    keep_finalists();
+  }
   TUTTI_TRY(const std::vector<double> took, job_.maximum({static_cast<double>(now_ns() - began) * 1e-9}));
   if (runners_.size() > 1) {
     for (Runner &runner : runners_) runner.samples_us.clear();

@@ -20,6 +20,8 @@ struct RaceOptions {
   std::size_t count = 1;     // elements of the vector, or of a block
   double seconds = 1;        // about
   double least_gain = 0.05;  // of what counts as better
+  // Today's choice and those that were better: they alone run, again. Empty: everyone who can.
+  std::vector<Contestant> again = {};
 };
 
 // On `comm`, which has all of the job's ranks, and whose algorithms are anything afterwards. The

@@ -74,6 +74,13 @@ bool clearly_better(const Figures &figures, const Figures &other, double least_g
   return gain(figures, other) >= least_gain && other.high_us < figures.low_us;
 }
 
+std::vector<Contestant> better_twice(std::span<const Contestant> first, std::span<const Contestant> second) {
+  std::vector<Contestant> both;
+  for (const Contestant &one : second)
+    if (std::ranges::any_of(first, [&](const Contestant &other) { return other.same(one); })) both.push_back(one);
+  return both;
+}
+
 std::vector<Change> changes_of(std::span<const Point> points, const Hysteresis &hysteresis) {
   std::vector<Change> changes;
   for (std::size_t i = 0; i < points.size();) {

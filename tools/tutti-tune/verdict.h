@@ -41,6 +41,9 @@ struct Point {
   std::string wrong;               // who gave wrong results; else empty
 };
 
+// What was better both times; figures are those of the second.
+std::vector<Contestant> better_twice(std::span<const Contestant> first, std::span<const Contestant> second);
+
 // Points first to last, neighbours in `points`, take one algorithm from here on.
 struct Change {
   std::size_t first = 0, last = 0;

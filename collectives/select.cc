@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "base/check.h"
@@ -35,6 +36,20 @@ Parameters parameters_of(const Situation &situation, const Choice &choice) {
           .radix = choice.radix,
           .hosts = situation.hosts,
           .skips = choice.skips};
+}
+
+// What was measured for the situation, if it can run in it; null otherwise.
+const TunedRow *tuned_row(const Situation &situation) {
+  for (const TunedRow &row : situation.tuned) {
+    if (row.collective != situation.collective || row.ranks != situation.ranks ||
+        row.ranks_per_core != situation.ranks_per_core || row.hosts != std::max(situation.host_count, 1) ||
+        situation.bytes < row.min_bytes || row.max_bytes < situation.bytes)
+      continue;
+    const Parameters parameters = parameters_of(situation, {row.algorithm, row.radix});
+    if (row.algorithm->supports(parameters) && (!situation.ordered || keeps_rank_order(*row.algorithm, parameters)))
+      return &row;
+  }
+  return nullptr;
 }
 
 // The algorithms of the collective that can run in the situation.
@@ -174,6 +189,8 @@ Result<Choice> select(const Situation &situation, const Overrides &overrides) {
                 asked_for(situation, *forced), names_of(situation));
   // Of what keeps rank order, all elements go through the same operations, whatever block they are in.
   const bool fixed = situation.reproducible && form_of(situation.collective).reduces && situation.collective != barrier;
+  if (forced == nullptr && !fixed)
+    if (const TunedRow *row = tuned_row(situation)) return Choice{row->algorithm, row->radix};
   const bool ordered = situation.ordered || (fixed && forced == nullptr);
   for (const SelectionRow &row : selection_table()) {
     if (!applies(row, situation)) continue;
@@ -215,16 +232,21 @@ Result<Overrides> parse_overrides(std::string_view text, std::string_view place)
   return overrides;
 }
 
-std::string selection_text() {
+std::string selection_text(std::span<const TunedRow> tuned) {
   constexpr std::string_view format = "{:<20} {:>9} {:>9} {:>14} {:>14} {:>9} {:>9} {:>7}  {:<21} {}\n";
   std::string text = fmt::format(format, "collective",
                                  "ranks>=", "ranks<=", "ranks/core>=", "ranks/core<=", "bytes>=", "bytes<=", "hosts",
                                  "algorithm", "radix");
+  const auto radix_text = [](std::int32_t radix) { return radix == 0 ? "-" : fmt::format("{}", radix); };
+  for (const TunedRow &row : tuned)
+    text += fmt::format(format, collective_name(row.collective), row.ranks, row.ranks, row.ranks_per_core,
+                        row.ranks_per_core, bytes_text(row.min_bytes), bytes_text(row.max_bytes), row.hosts,
+                        row.algorithm->name, radix_text(row.radix));
   for (const SelectionRow &row : selection_table())
     text += fmt::format(format, collective_name(row.collective), ranks_text(row.min_ranks), ranks_text(row.max_ranks),
                         ranks_text(row.min_ranks_per_core), ranks_text(row.max_ranks_per_core),
                         bytes_text(row.min_bytes), bytes_text(row.max_bytes), row.shares_hosts ? "shared" : "any",
-                        row.algorithm, row.radix == 0 ? "-" : fmt::format("{}", row.radix));
+                        row.algorithm, radix_text(row.radix));
   return text;
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "collectives/schedule.h"
+#include "collectives/tuning.h"
 #include "collectives/variant.h"
 
 namespace tutti::collectives {
@@ -28,6 +29,7 @@ struct Situation {
   bool reproducible = false;        // reductions: by an algorithm that depends on the number of ranks alone
   std::span<const std::int32_t> hosts = {};  // of each rank, as in Parameters; empty: nobody knows
   std::int32_t host_count = 0;               // count_hosts(hosts), which takes its time
+  std::span<const TunedRow> tuned = {};      // of this machine; the same on all ranks
   // Several hosts, and on some of them several ranks.
   bool shares_hosts() const { return host_count > 1 && host_count < ranks; }
 };
@@ -60,10 +62,10 @@ struct Overrides {
 Result<Overrides> parse_overrides(std::string_view text, std::string_view place = "TUTTI_ALGO");
 
 const std::vector<SelectionRow> &selection_table();
-// The override if there is one for this collective, else by the table. An override that cannot run in this situation is
-// an error, which names what can.
+// The override if there is one for this collective, else what was measured on this machine, else by the table. An
+// override that cannot run in this situation is an error, which names what can.
 Result<Choice> select(const Situation &situation, const Overrides &overrides);
-// The table as aligned text, one row a line.
-std::string selection_text();
+// The table as aligned text, one row a line, behind the rows that come before it.
+std::string selection_text(std::span<const TunedRow> tuned = {});
 
 }  // namespace tutti::collectives

@@ -12,6 +12,9 @@ jobs=${JOBS:-$(nproc)}
 # What one copy of the tree has compiled, another need not: paths below its root count as relative ones.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
+# What this user has tuned is not what is tested.
+export TUTTI_TUNING=off
+
 # mpirun refuses root unless told twice; a laptop or a CI machine has fewer cores than ranks.
 if [[ $(id -u) == 0 ]]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
 

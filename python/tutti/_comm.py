@@ -79,7 +79,7 @@ def _read_json(call: Callable[[Any, Any], int]) -> Any:
 
 
 def describe(what: str) -> Any:
-    """What this process could use, without a world: "version", "devices", "topology" or "config", as of JSON."""
+    """What this process could use, without a world: "version", "devices", "topology", "tuning" or "config", as of JSON."""
     return _read_json(lambda text, room: lib.tutti_describe(what.encode(), text, room))
 
 
@@ -258,7 +258,8 @@ class Comm(Collectives[Any]):
         return numpy.frombuffer(block, dtype).reshape(shape)
 
     def query(self, what: str) -> Any:
-        """The world, as of JSON: "devices", "links", "selection", "memory", "statistics", "operations" or "config"."""
+        """The world, as of JSON: "devices", "links", "selection", "choice COLLECTIVE BYTES", "tuning", "memory",
+        "statistics", "operations" or "config"."""
         return _read_json(lambda text, room: lib.tutti_query(self._handle, what.encode(), text, room))
 
     def abort(self) -> None:

@@ -21,6 +21,7 @@ def main() -> int:
         "python": sys.version.split()[0],
         "topology": describe("topology"),
         "devices": describe("devices"),
+        "tuning": describe("tuning"),
         "config": describe("config"),
     }
     if arguments.json:
@@ -34,6 +35,7 @@ def main() -> int:
     for device in facts["devices"]:
         print(f"  {device['name']} ({device['kind']}): {'usable' if device['usable'] else 'not usable'}, "
               f"{device['reason']}")
+    print(f"tuning   {facts['tuning']['file'] or 'no file'}: {facts['tuning']['state']}")
     print("settings of the environment")
     for each in facts["config"]:
         if each["name"] in os.environ:

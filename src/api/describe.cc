@@ -5,6 +5,7 @@
 
 #include "api/devices.h"
 #include "api/json.h"
+#include "api/tuning.h"
 #include "base/version.h"
 #include "topology/topology.h"
 
@@ -41,6 +42,11 @@ Result<std::string> describe_process(const std::string &what) {
   if (what == "version") return fmt::format(R"({{"version":{}}})", quoted(kLibraryVersion));
   TUTTI_TRY(const Config config, read_config(process_environment(), nullptr));
   if (what == "config") return describe_config(config);
+  if (what == "tuning") {
+    TUTTI_TRY(const std::unique_ptr<topology::Topology> topology, topology::Topology::load());
+    TUTTI_TRY(const Tuning tuning, Tuning::read(config.tuning, process_environment()));
+    return tuning.describe_sections(*topology);
+  }
   if (what == "topology") {
     TUTTI_TRY(const std::unique_ptr<topology::Topology> topology, topology::Topology::load());
     return describe_topology(*topology);
@@ -59,7 +65,8 @@ Result<std::string> describe_process(const std::string &what) {
     }
     return devices.describe(chosen, explain_choice(config.device, 1, 1, chosen), topology.get());
   }
-  return fail(Code::argument, "tutti_describe: '{}' is unknown; there are version, config, topology, devices", what);
+  return fail(Code::argument, "tutti_describe: '{}' is unknown; there are version, config, topology, devices, tuning",
+              what);
 }
 
 std::string explain_choice(const std::string &wish, int ranks, int hosts, const std::vector<std::string> &devices) {

@@ -13,7 +13,7 @@ namespace tutti::api {
 
 // Every configuration variable with default, effective value, range and help.
 std::string describe_config(const Config &config);
-// "config", "devices", "topology", "version".
+// "config", "devices", "topology", "tuning", "version".
 Result<std::string> describe_process(const std::string &what);
 // Why a world uses the devices that it uses, in one sentence.
 std::string explain_choice(const std::string &wish, int ranks, int hosts, const std::vector<std::string> &devices);

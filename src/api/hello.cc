@@ -9,7 +9,9 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <set>
 
+#include "api/tuning.h"
 #include "base/check.h"
 #include "base/version.h"
 
@@ -60,6 +62,7 @@ Hello make_hello(const Config &config, const topology::Topology &topology, const
   for (const int cpu : topology.allowed_cpus())
     if (cpu < 1024) hello.cpus[cpu / 64] |= std::uint64_t{1} << (cpu % 64);
   hello.usable_cpus = topology.usable_cpus();
+  put(hello.machine, host_text(topology));
   hello.pid = getpid();
   return hello;
 }
@@ -68,6 +71,7 @@ Result<Group> understand(std::span<const Hello> hellos, int rank, const std::str
   const Hello &mine = hellos[static_cast<std::size_t>(rank)];
   Group group;
   std::map<std::string, Host> hosts;
+  std::set<std::string> machines;
   for (std::size_t other = 0; other < hellos.size(); ++other) {
     const Hello &hello = hellos[other];
     if (get(hello.version) != get(hellos[0].version))
@@ -89,10 +93,12 @@ Result<Group> understand(std::span<const Hello> hellos, int rank, const std::str
     if (host.ranks == 0) host.number = static_cast<std::int32_t>(hosts.size()) - 1;
     group.host_of_rank.push_back(host.number);
     ++host.ranks;
+    machines.insert(get(hello.machine));
     int allowed = 0;
     for (const std::uint64_t word : hello.cpus) allowed += std::popcount(word);
     if (hello.usable_cpus < allowed) host.quota = std::max(host.quota, hello.usable_cpus);
   }
+  group.machines.assign(machines.begin(), machines.end());
   group.hosts = static_cast<int>(hosts.size());
   group.local_ranks = hosts[get(mine.host)].ranks;
   for (const auto &[name, host] : hosts) {

@@ -24,7 +24,8 @@ struct Hello {
   std::uint64_t cpus[16] = {};  // mask of allowed CPUs, up to 1024
   std::int32_t usable_cpus = 1;
   std::int32_t pid = 0;
-  char reserved[680] = {};
+  char machine[160] = {};  // what of its host decides how fast it is, as tuning has it
+  char reserved[520] = {};
 };
 static_assert(sizeof(Hello) == 2048);
 
@@ -35,6 +36,7 @@ struct Group {
   int ranks_per_core = 1;                  // of the most crowded host, rounded up
   std::vector<std::int32_t> host_of_rank;  // numbered in the order of their first ranks
   std::string job_key;
+  std::vector<std::string> machines;  // the kinds of hosts, each once, ascending
 };
 
 Hello make_hello(const Config &config, const topology::Topology &topology, const std::string &job_key);

@@ -37,16 +37,15 @@ topology::Pin pin_of(const std::string &name) {
   return topology::Pin::automatic;
 }
 
+// A query that has a question behind it.
+constexpr std::string_view kChoice = "choice ";
+
 constexpr std::size_t kMostOffers = 8;
 // The second exchange: where a rank can be reached.
 struct Offer {
   control::Address control;
   std::uint32_t ports = 0, reserved = 0;  // no padding: it travels
   verbs::PortOffer offers[kMostOffers];
-};
-
-struct Done {
-  std::int32_t unused = 0;
 };
 
 Result<topology::PinPlan> progress_core(const topology::Topology &topology, int local_rank, int local_ranks) {
@@ -87,6 +86,9 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   if (topology) {
     topology_ = std::move(*topology);
     hello = make_hello(config_, *topology_, rank_ == 0 && bootstrap.job_key().empty() ? net::draw_job_key() : "");
+    Result<Tuning> tuning = Tuning::read(config_.tuning, options.environment);
+    if (tuning) tuning_ = *std::move(tuning);
+    else hello = tl::unexpected<Error>(tuning.error());
   } else {
     hello = tl::unexpected<Error>(topology.error());
   }
@@ -131,6 +133,10 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   };
   TUTTI_TRY(const std::vector<Offer> offers, exchange.gather("devices", offer()));
 
+  std::vector<std::vector<verbs::PortOffer>> ports;  // by rank
+  ports.reserve(offers.size());
+  for (const Offer &other : offers) ports.emplace_back(other.offers, other.offers + other.ports);
+
   // 3. Queue pairs, created and announced.
   mesh::BringupOptions bringup_options = mesh::bringup_options(config_);
   bringup_options.reconnect.seed = verbs::random_psn();
@@ -142,7 +148,7 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   bringup_options.wire_bytes = softdev::kWireBytes;
   bringup_options.wire_packets = softdev::kWirePackets;
   bringup_options.wire_free_bytes = softdev::kWireFreeBytes;
-  for (const Offer &other : offers) bringup_options.offers.emplace_back(other.offers, other.offers + other.ports);
+  bringup_options.offers = ports;
   Result<mesh::Bringup> bringup = mesh::Bringup::create(std::move(bringup_options));
   Result<std::vector<std::byte>> announcement;
   if (bringup) announcement = bringup->announcement();
@@ -150,8 +156,9 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   TUTTI_TRY(const std::vector<std::byte> announcements,
             exchange.gather("queue pairs", announcement, mesh::Bringup::announcement_bytes(ranks_)));
 
-  // 4. To RTS, and the control connections; then nobody sends before everybody is ready.
-  const auto connect = [&]() -> Result<Done> {
+  // 4. To RTS, and the control connections; then nobody sends before everybody is ready. And what each has of tuned
+  // rows.
+  const auto connect = [&]() -> Result<Tuning::Vote> {
     Result<std::unique_ptr<mesh::Mesh>> mesh = bringup->connect(announcements);
     std::vector<control::Address> addresses;
     addresses.reserve(offers.size());
@@ -160,9 +167,13 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
     const Result<> linked = control_->connect(addresses, deadline);
     TUTTI_TRY(mesh_, std::move(mesh));
     TUTTI_TRY(linked);
-    return Done{};
+    TUTTI_TRY(tuning_.match(machine_text(group.machines, ports)));
+    return tuning_.vote();
   };
-  TUTTI_TRY(exchange.gather("connecting", connect()));
+  TUTTI_TRY(const std::vector<Tuning::Vote> votes, exchange.gather("connecting", connect()));
+  TUTTI_TRY(tuning_.agree(votes));
+  if (const std::string text = tuning_.warning(rank_, group.local_rank == 0); !text.empty())
+    TUTTI_LOG(warn, "{}", text);
 
   tell_what_was_capped();
   device_names_ = mesh_->device_names();
@@ -173,6 +184,7 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
   setting.widen_bytes = static_cast<std::size_t>(config_.widen_bytes);
   setting.reproducible = config_.reproducible != 0;
   setting.point_to_point.window_bytes = static_cast<std::uint64_t>(config_.p2p_window_bytes);
+  setting.tuned = tuning_.rows();
   TUTTI_TRY(setting.overrides, collectives::parse_overrides(config_.algo));
   comm::WaitPolicy policy = comm::wait_policy(group.ranks_per_core, config_);
   policy.while_waiting = options.while_waiting;
@@ -219,6 +231,26 @@ void World::tell_what_was_capped() const {
   if (config_.eager_bytes != static_cast<std::int64_t>(mesh_->eager_bytes()))
     TUTTI_LOG(warn, "TUTTI_EAGER_BYTES={} is not possible: with the software device's MTU it is {}",
               config_.eager_bytes, mesh_->eager_bytes());
+}
+
+std::string World::describe_tuning() const {
+  const comm::Setting &setting = family_->world().setting();
+  return fmt::format(R"({{{},"ranks_per_core":{},"hosts":[{}]}})", tuning_.describe(), setting.ranks_per_core,
+                     fmt::join(setting.hosts, ","));
+}
+
+// "allreduce 65536".
+Result<std::string> World::describe_choice(std::string_view question) const {
+  const std::size_t blank = std::min(question.find(' '), question.size());
+  collectives::Collective collective = collectives::Collective::allreduce;
+  const std::optional<std::int64_t> bytes = parse_bytes(question.substr(std::min(blank + 1, question.size())));
+  if (!collectives::find_collective(question.substr(0, blank), collective) || !bytes)
+    return fail(Code::argument, "tutti_query: 'choice {}' is not choice COLLECTIVE BYTES; there are {}", question,
+                collectives::collective_names());
+  TUTTI_TRY(const collectives::Choice choice, family_->world().choose(collective, static_cast<std::uint64_t>(*bytes)));
+  if (!choice.skips.empty())
+    return quoted(fmt::format("{}:skips={}", choice.algorithm->name, fmt::join(choice.skips, "-")));
+  return quoted(collectives::algorithm_text(*choice.algorithm, choice.radix));
 }
 
 void World::tell_statistics() {
@@ -299,7 +331,9 @@ Result<> World::release(void *memory) {
 Result<std::string> World::query(const std::string &what) const {
   if (what == "devices") return devices_->describe(device_names_, device_reason_, topology_.get());
   if (what == "links") return engine_->mesh().describe_links();
-  if (what == "selection") return quoted(collectives::selection_text());
+  if (what == "selection") return quoted(collectives::selection_text(tuning_.rows()));
+  if (what == "tuning") return describe_tuning();
+  if (what.starts_with(kChoice)) return describe_choice(std::string_view(what).substr(kChoice.size()));
   if (what == "memory") return engine_->mesh().describe_memory();
   if (what == "config") return describe_config(config_);
   if (what == "statistics") {
@@ -316,8 +350,8 @@ Result<std::string> World::query(const std::string &what) const {
     return "[" + texts + "]";
   }
   return fail(Code::argument,
-              "tutti_query: '{}' is unknown; there are devices, links, selection, memory, statistics, operations, "
-              "config",
+              "tutti_query: '{}' is unknown; there are devices, links, selection, choice COLLECTIVE BYTES, tuning, "
+              "memory, statistics, operations, config",
               what);
 }
 

@@ -13,6 +13,7 @@
 #include "api/exchange.h"
 #include "api/hello.h"
 #include "api/request.h"
+#include "api/tuning.h"
 #include "base/config.h"
 #include "bootstrap/bootstrap.h"
 #include "comm/family.h"
@@ -58,6 +59,8 @@ class World {
   Result<> part_living(comm::Lock &held, bool &apart);
   void tell_what_was_capped() const;
   void tell_statistics();
+  std::string describe_tuning() const;
+  Result<std::string> describe_choice(std::string_view question) const;
 
   void start_progress(topology::PinPlan place);
   void stop_progress();
@@ -75,6 +78,7 @@ class World {
   std::optional<DeviceSet> devices_;
   std::unique_ptr<control::Control> control_;
   std::unique_ptr<mesh::Mesh> mesh_;  // until the engine takes it
+  Tuning tuning_;                     // communicators look at its rows
   std::unique_ptr<comm::Engine> engine_;
   std::unique_ptr<comm::Family> family_;
   Requests requests_{*this};

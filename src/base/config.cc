@@ -148,6 +148,12 @@ const std::vector<Variable> &table() {
        .help = "Overrides the selection, as collective:algorithm,... (allreduce:ring,broadcast:circulant:blocks=8); "
                "parameters follow the "
                "algorithm (tutti-sched list)."},
+      {.name = "TUTTI_TUNING",
+       .member = &Config::tuning,
+       .default_text = "",
+       .help = "What tutti-tune measured, which comes before the selection table on the machine that it was measured "
+               "on: a file, or off; empty takes tutti/tuning in $XDG_CONFIG_HOME or ~/.config, where there is one "
+               "(docs/TUNING.md)."},
       {.name = "TUTTI_WIDEN_BYTES",
        .member = &Config::widen_bytes,
        .default_text = "16K",

@@ -44,6 +44,7 @@ struct Config {
   std::int64_t p2p_window_bytes = 0;
   // Collectives
   std::string algo;
+  std::string tuning;
   std::int64_t widen_bytes = 0;
   std::int64_t reproducible = 0;
   std::string simd;

@@ -48,21 +48,30 @@ Communicator::Communicator(mesh::Mesh &mesh, mesh::Group group, Identity identit
   waiting_.reserve(kFirstRunning);
 }
 
+collectives::Situation Communicator::situation_of(collectives::Collective collective, std::uint64_t bytes) const {
+  return {.collective = collective,
+          .ranks = ranks(),
+          .ranks_per_core = setting_.ranks_per_core,
+          .bytes = bytes,
+          .one_host = setting_.one_host || host_count_ == 1,
+          .reproducible = setting_.reproducible,
+          .hosts = hosts_,
+          .host_count = host_count_,
+          .tuned = setting_.tuned};
+}
+
+Result<Choice> Communicator::choose(collectives::Collective collective, std::uint64_t bytes) const {
+  return collectives::select(situation_of(collective, bytes), setting_.overrides);
+}
+
 // The plan of a shape that last_conversion_ has been chosen for.
 Result<Entry *> Communicator::entry_for(const Shape &shape) {
   collectives::Overrides overrides = setting_.overrides;
   if (shape.algorithm != nullptr) overrides.of(shape.collective) = shape.algorithm;
-  TUTTI_TRY(const Choice choice,
-            collectives::select({.collective = shape.collective,
-                                 .ranks = ranks(),
-                                 .ranks_per_core = setting_.ranks_per_core,
-                                 .bytes = vector_elements(shape, ranks()) * last_conversion_.element_bytes(),
-                                 .one_host = setting_.one_host || host_count_ == 1,
-                                 .ordered = last_conversion_.ordered(),
-                                 .reproducible = setting_.reproducible,
-                                 .hosts = hosts_,
-                                 .host_count = host_count_},
-                                overrides));
+  collectives::Situation situation =
+      situation_of(shape.collective, vector_elements(shape, ranks()) * last_conversion_.element_bytes());
+  situation.ordered = last_conversion_.ordered();
+  TUTTI_TRY(const Choice choice, collectives::select(situation, overrides));
   const std::int32_t root = collectives::form_of(shape.collective).rooted ? shape.root : 0;
   const bool in_place = last_conversion_.runs_in_place();
   for (const std::unique_ptr<Entry> &entry : entries_)

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -43,6 +44,7 @@ struct Setting {
   bool one_host = true;
   std::vector<std::int32_t> hosts = {};  // of each rank of the world, as collectives::Parameters has it
   collectives::Overrides overrides;
+  std::span<const collectives::TunedRow> tuned = {};  // which outlive all communicators
   std::uint32_t window_bytes = 256 * 1024;
   std::size_t widen_bytes = 0;  // the largest vector of 16-bit floats that is reduced as float
   bool reproducible = false;    // reductions by one algorithm, whatever the size and the device
@@ -106,6 +108,8 @@ class Communicator {
   Result<Operation *> start(const Call &call);
   // Algorithms of the calls from here on, alike on all ranks; persistent calls keep those they were made under.
   void set_algorithms(const collectives::Overrides &overrides);
+  // The choice for a call by a commutative operator on so many bytes of a whole vector.
+  Result<collectives::Choice> choose(collectives::Collective collective, std::uint64_t bytes) const;
   // Whether a call is the last one again, with other buffers perhaps; and that one, whose buffers are not null where
   // there is something in them. A barrier has none.
   bool repeats(const Repeat &call) const { return call == last_ && !failure_; }
@@ -204,6 +208,7 @@ class Communicator {
 
  private:
   match::Matcher &matcher();
+  collectives::Situation situation_of(collectives::Collective collective, std::uint64_t bytes) const;
   Result<Entry *> entry_for(const Shape &shape);
   Result<> prepare(const Call &call);
   void forget_last() {

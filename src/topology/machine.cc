@@ -15,11 +15,25 @@ std::vector<int> cpus_of(hwloc_const_bitmap_t set) {
   return cpus;
 }
 
+// What Linux says in /proc/cpuinfo: a name, or where processors have none the numbers of who made which part.
+std::string cpu_model_of(hwloc_topology *topology) {
+  const hwloc_obj_t package = hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0);
+  for (const hwloc_obj_t object : {package, hwloc_get_root_obj(topology)}) {
+    if (object == nullptr) continue;
+    if (const char *model = hwloc_obj_get_info_by_name(object, "CPUModel")) return model;
+    const char *maker = hwloc_obj_get_info_by_name(object, "CPUImplementer");
+    const char *part = hwloc_obj_get_info_by_name(object, "CPUPart");
+    if (maker != nullptr && part != nullptr) return fmt::format("CPU {} {}", maker, part);
+  }
+  return "unknown CPU";
+}
+
 }  // namespace
 
 Machine describe_machine(hwloc_topology *topology) {
   Machine machine;
   machine.permitted = cpus_of(hwloc_topology_get_allowed_cpuset(topology));
+  machine.cpu_model = cpu_model_of(topology);
   machine.packages = std::max(hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE), 0);
 
   hwloc_obj_t object = nullptr;

@@ -25,6 +25,7 @@ struct Machine {
   std::vector<NumaNode> nodes;  // with CPUs; those of high-bandwidth memory beside a node of the same CPUs are left out
   std::vector<std::vector<int>> cores;  // hardware threads of a core together
   int packages = 0;
+  std::string cpu_model;  // of the first package
 };
 
 // Reduces a loaded hwloc topology, of this machine or a synthetic one.

@@ -58,6 +58,8 @@ class LinuxTopology final : public Topology {
   int usable_cpus() const override { return usable_cpu_count(static_cast<int>(allowed_.size()), quota_cpus_); }
   int numa_nodes() const override { return std::max(static_cast<int>(machine_.nodes.size()), 1); }
 
+  std::string cpu_model() const override { return machine_.cpu_model; }
+
   int numa_node_of_process() const override {
     const std::vector<int> cpus = current_cpus();
     return cpus.empty() ? -1 : node_of_cpu(machine_, cpus.front());

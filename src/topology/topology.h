@@ -35,6 +35,8 @@ class Topology {
   // CPUs this process can really use at once: allowed CPUs, or fewer under a cgroup CPU quota (rounded up, at least 1).
   virtual int usable_cpus() const = 0;
   virtual int numa_nodes() const = 0;
+  // "AMD EPYC 7B13"; "unknown CPU" where the system does not tell.
+  virtual std::string cpu_model() const = 0;
   // NUMA node of the current binding (of the first allowed CPU), or of a PCI/virtual RDMA device by its sysfs name; -1
   // if unknown.
   virtual int numa_node_of_process() const = 0;

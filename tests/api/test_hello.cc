@@ -5,8 +5,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstring>
 #include <vector>
+
+#include "api/tuning.h"
+#include "base/version.h"
 
 namespace tutti::api {
 namespace {
@@ -14,7 +18,7 @@ namespace {
 Hello hello_of(const char *host, std::uint64_t cpus, int usable) {
   Hello hello;
   std::strcpy(hello.version, "0.1.0");
-  std::strcpy(hello.host, host);
+  std::snprintf(hello.host, sizeof(hello.host), "%s", host);
   std::strcpy(hello.fingerprint, "TUTTI_CREDITS=0;TUTTI_ALGO=;");
   hello.cpus[0] = cpus;
   hello.usable_cpus = usable;
@@ -58,6 +62,26 @@ TEST(Group, RanksAreNumberedWithinTheirHost) {
   EXPECT_EQ(group->local_rank, 1);
   EXPECT_EQ(group->local_ranks, 2);
   EXPECT_EQ(group->host_of_rank, (std::vector<std::int32_t>{0, 1, 0, 1}));
+}
+
+TEST(Group, KnowsTheKindsOfHostsOnceEach) {
+  std::vector<Hello> hellos = {hello_of("a", 1, 1), hello_of("b", 1, 1), hello_of("c", 1, 1)};
+  for (Hello &hello : hellos) std::strcpy(hello.machine, "8 CPUs, Y");
+  std::strcpy(hellos[1].machine, "2 CPUs, X");
+  EXPECT_EQ(understand(hellos, 2, "key")->machines, (std::vector<std::string>{"2 CPUs, X", "8 CPUs, Y"}));
+}
+
+// Equal on all ranks, whichever asks.
+TEST(Machine, IsVersionDevicesOfAllRanksAndKindsOfHosts) {
+  verbs::PortOffer software, rxe;
+  software.kind = static_cast<std::uint8_t>(verbs::DeviceKind::software);
+  rxe.kind = static_cast<std::uint8_t>(verbs::DeviceKind::rdma);
+  rxe.port = 1;
+  std::strcpy(rxe.device, "rxe0");
+  const std::vector<std::string> kinds = {"2 CPUs, X # 1\n", "8 CPUs, Y\xc3\xa9"};
+  const std::vector<std::vector<verbs::PortOffer>> offers = {{software}, {software, rxe}, {rxe}};
+  EXPECT_EQ(machine_text(kinds, offers),
+            fmt::format("Tutti {}; rxe0:1 + software device; 2 CPUs, X   1  + 8 CPUs, Y  ", kLibraryVersion));
 }
 
 TEST(Group, TheBootstrapsKeyComesBeforeRankZeros) {

@@ -20,7 +20,7 @@ step_install() {
   # Into one prefix, then moved: nothing that was installed may know where it was put at first.
   cmake --install "$build" --prefix "$work/elsewhere" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
   mv "$work/elsewhere" "$prefix"
-  for file in include/tutti/{tutti.h,tutti.hpp,elements.hpp,error.hpp,operators.hpp,request.hpp,bootstrap_mpi.h} bin/tutti-perf bin/tutti-info; do
+  for file in include/tutti/{tutti.h,tutti.hpp,elements.hpp,error.hpp,operators.hpp,request.hpp,bootstrap_mpi.h} bin/tutti-perf bin/tutti-info bin/tutti-tune; do
     [[ -f $prefix/$file ]] || fail "$file is not installed"
   done
   local library

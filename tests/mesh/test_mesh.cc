@@ -233,6 +233,7 @@ class TwoNodes final : public topology::Topology {
   int online_cpus() const override { return 1; }
   int usable_cpus() const override { return 1; }
   int numa_nodes() const override { return 2; }
+  std::string cpu_model() const override { return ""; }
   int numa_node_of_process() const override { return 1; }
   int numa_node_of_device(const std::string &) const override { return 0; }
   topology::PinPlan plan(topology::Pin, int, int) const override { return {}; }

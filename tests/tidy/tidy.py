@@ -37,6 +37,7 @@ EDGES = {
     "tutti-perf": ["base"],
     "tutti-info": ["base"],
     "tutti-sched": ["collectives"],
+    "tutti-tune": ["tutti-perf", "collectives"],
 }
 # Every room may return the public codes; only these may use nothing else.
 PUBLIC_ONLY = ("include", "examples", "python", "mpi")
@@ -276,7 +277,7 @@ def missing_file(name, number, word, existing):
 
 # Where the options of a command are declared.
 COMMANDS = {"tutti-perf": "tools/tutti-perf/", "tutti-info": "tools/tutti-info/", "tutti-run": "tools/tutti-run/",
-            "tutti-sched": "tools/tutti-sched/", "scripts/test": "scripts/test", "scripts/demo": "scripts/demo",
+            "tutti-sched": "tools/tutti-sched/", "tutti-tune": "tools/tutti-tune/", "scripts/test": "scripts/test", "scripts/demo": "scripts/demo",
             "scripts/lint": "scripts/lint"}
 
 

@@ -14,7 +14,7 @@ int main(int argc, char **argv) {
   using namespace tutti::info;
   CLI::App app{"Shows devices, topology, configuration and version of Tutti as this process sees them.", "tutti-info"};
   bool json = false, markdown = false;
-  app.add_flag("--json", json, "As one JSON object: version, devices, topology, config");
+  app.add_flag("--json", json, "As one JSON object: version, devices, topology, tuning, config");
   app.add_flag("--markdown", markdown, "The configuration variables as Markdown: the content of docs/CONFIG.md")
       ->excludes("--json");
   int job = 0;
@@ -48,20 +48,23 @@ int main(int argc, char **argv) {
     std::fputs(config_markdown(config).c_str(), stdout);
     return 0;
   }
-  const Json version = describe("version"), devices = describe("devices"), topology = describe("topology");
+  const Json version = describe("version"), devices = describe("devices"), topology = describe("topology"),
+             tuning = describe("tuning");
   if (json) {
     Json all;
     all["version"] = version.value("version", std::string());
     all["devices"] = devices;
     all["topology"] = topology;
+    all["tuning"] = tuning;
     all["config"] = config;
     fmt::print("{}\n", all.dump(2));
     return 0;
   }
-  fmt::print("Tutti {}\n\nDevices\n{}\nTopology\n{}\nConfiguration\n{}", version.value("version", std::string("?")),
-             devices_text(devices), topology_text(topology), config_text(config));
+  fmt::print("Tutti {}\n\nDevices\n{}\nTopology\n{}\nTuning\n{}\nConfiguration\n{}",
+             version.value("version", std::string("?")), devices_text(devices), topology_text(topology),
+             tuning_text(tuning), config_text(config));
   // What could not be shown is shown as an error, and is one.
-  for (const Json *document : {&version, &devices, &topology, &config})
+  for (const Json *document : {&version, &devices, &topology, &tuning, &config})
     if (document->is_object() && document->contains("error")) return 1;
   return 0;
 }

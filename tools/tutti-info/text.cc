@@ -94,6 +94,21 @@ std::string topology_text(const Json &topology) {
   return text;
 }
 
+std::string tuning_text(const Json &tuning) {
+  std::string text;
+  if (failed(tuning, text)) return text;
+  const std::string file = text_of(tuning, "file"), state = text_of(tuning, "state");
+  text = wrapped(file.empty() ? state : file + ": " + state, 2);
+  const auto sections = tuning.find("sections");
+  if (sections == tuning.end() || sections->empty()) return text;
+  for (const Json &section : *sections) {
+    text += fmt::format("  {} {}: {} row{}\n", section.value("here", false) ? "*" : " ", text_of(section, "machine"),
+                        text_of(section, "rows"), section.value("rows", 0) == 1 ? "" : "s");
+    if (const std::string fault = text_of(section, "fault"); !fault.empty()) text += wrapped(fault, 6);
+  }
+  return text + "  (* = for jobs on this machine that use the devices it names)\n";
+}
+
 std::string config_text(const Json &config) {
   std::string text;
   if (failed(config, text)) return text;

@@ -11,6 +11,7 @@ namespace tutti::info {
 
 std::string devices_text(const Json &devices);
 std::string topology_text(const Json &topology);
+std::string tuning_text(const Json &tuning);
 std::string config_text(const Json &config);
 std::string config_markdown(const Json &config);
 

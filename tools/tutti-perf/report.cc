@@ -5,21 +5,14 @@
 
 #include <cstdio>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <set>
+
+#include "tutti-perf/query.h"
 
 namespace tutti::perf {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json query(tutti_comm *world, const char *what) {
-  std::size_t bytes = 0;
-  if (tutti_query(world, what, nullptr, &bytes) != TUTTI_SUCCESS || bytes == 0) return {};
-  std::string text(bytes, '\0');
-  if (tutti_query(world, what, text.data(), &bytes) != TUTTI_SUCCESS) return {};
-  return Json::parse(text.c_str(), nullptr, false);
-}
 
 // The names of the devices in use and why, joined: ranks of one host may use another device than those between hosts.
 void chosen_devices(const Json &devices, std::string &names, std::string &reasons) {
@@ -47,7 +40,6 @@ std::string binding_text(const std::vector<Place> &places) {
 
 Report::Report(const Job &job, const Options &options) : job_(job), options_(options), terminal_(isatty(2) != 0) {
   chosen_devices(query(job.world(), "devices"), device_, device_reason_);
-  selection_ = query(job.world(), "selection").dump();
 }
 
 void Report::header() const {
@@ -57,6 +49,9 @@ void Report::header() const {
              options_.collective->name, job_.ranks(), job_.ranks() == 1 ? "" : "s", hosts.size(),
              hosts.size() == 1 ? "" : "s", job_.places()[0].host, hosts.size() == 1 ? "" : ", ...", job_.mpi_name());
   fmt::print("# device: {}{}{}\n", device_, device_reason_.empty() ? "" : ": ", device_reason_);
+  const Json tuning = query(job_.world(), "tuning");
+  if (tuning.is_object() && tuning.value("rows", 0) > 0)
+    fmt::print("# tuning: {}: {}\n", tuning.value("file", ""), tuning.value("state", ""));
   fmt::print("# binding: {}\n", binding_text(job_.places()));
   fmt::print("# time: median of batches, slowest rank; {}; {}\n", options_.in_place ? "in place" : "out of place",
              options_.check ? "every element of every rank is checked" : "results are not checked");
@@ -107,17 +102,11 @@ void Report::progress(double share) const {
   std::fflush(stderr);
 }
 
-// What --algorithm said, or the row of the world's selection table that holds for so many bytes.
+// What the world takes for so many bytes of the whole vector.
 std::string Report::algorithm_for(std::size_t bytes) const {
-  if (!options_.algorithm.empty()) return options_.algorithm;
-  const Json selection = Json::parse(selection_, nullptr, false);
-  if (selection.is_object() && selection.contains(options_.collective->name))
-    for (const Json &row : selection[options_.collective->name]) {
-      if (!row.is_object() || !row.contains("algorithm") || !row["algorithm"].is_string()) continue;
-      const bool unbounded = !row.contains("max_bytes") || !row["max_bytes"].is_number_unsigned();
-      if (unbounded || bytes <= row["max_bytes"].get<std::uint64_t>()) return row["algorithm"].get<std::string>();
-    }
-  return "auto";
+  const std::size_t whole = bytes * static_cast<std::size_t>(options_.collective->blocks(job_.ranks()));
+  const Json choice = query(job_.world(), fmt::format("choice {} {}", options_.collective->name, whole));
+  return choice.is_string() ? choice.get<std::string>() : "unknown";
 }
 
 Result<> Report::write_json() const {

@@ -31,7 +31,7 @@ class Report {
 
   const Job &job_;
   const Options &options_;
-  std::string device_, device_reason_, selection_;
+  std::string device_, device_reason_;
   std::vector<Point> points_;
   bool terminal_;
 };

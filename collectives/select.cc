@@ -104,8 +104,11 @@ const std::vector<SelectionRow> &selection_table() {
       // collective, ranks, ranks per core, bytes, algorithm, radix, only where hosts are shared
       {allreduce, 1, 2, 1, kAnyRanks, 0, 16 * KiB, "direct", 0},
       {allreduce, 1, 2, 1, kAnyRanks, 0, kAnyBytes, "circulant", 2},
-      // With more ranks than cores a round costs a turn of everybody on the core: one round, whatever the messages.
-      {allreduce, 3, 16, 2, kAnyRanks, 0, 2 * KiB, "direct", 0},
+      // With more ranks than cores a round costs a turn of everybody on the core, and a message its processor time: few
+      // rounds and few messages, one to and from rank 0 each, not all that there can be at once.
+      {allreduce, 3, 4, 2, kAnyRanks, 0, 256, "direct", 0},
+      {allreduce, 3, 4, 2, kAnyRanks, 0, 16 * KiB, "leaders", 2},
+      {allreduce, 5, kAnyRanks, 2, kAnyRanks, 0, 256 * KiB, "leaders", 2},
       // What leaves a host passes one port: once, not from each of its ranks. These bounds are those of the cost model.
       {allreduce, 9, kAnyRanks, 1, kAnyRanks, 0, 1 * KiB, "leaders", 8, true},
       {allreduce, 9, kAnyRanks, 1, kAnyRanks, 0, 4 * KiB, "leaders", 4, true},
@@ -122,6 +125,7 @@ const std::vector<SelectionRow> &selection_table() {
       {broadcast, 1, 2, 1, kAnyRanks, 0, kAnyBytes, "knomial", 2},
       {broadcast, 9, kAnyRanks, 1, kAnyRanks, 0, 4 * KiB, "hierarchical", 8, true},
       {broadcast, 9, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "hierarchical", 2, true},
+      {broadcast, 3, kAnyRanks, 2, kAnyRanks, 0, 256 * KiB, "knomial", 8},
       {broadcast, 3, 8, 1, kAnyRanks, 0, 4 * KiB, "knomial", 8},
       {broadcast, 3, kAnyRanks, 1, kAnyRanks, 0, 16 * KiB, "knomial", 4},
       {broadcast, 3, kAnyRanks, 1, kAnyRanks, 0, 64 * KiB, "knomial", 2},
@@ -131,10 +135,12 @@ const std::vector<SelectionRow> &selection_table() {
       {broadcast, 3, 8, 1, kAnyRanks, 1 * MiB, kAnyBytes, "chain", 0},
       {broadcast, 3, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "scatter_allgather", 0},
       {barrier, 9, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "hierarchical", 8, true},
+      {barrier, 5, kAnyRanks, 2, kAnyRanks, 0, kAnyBytes, "hierarchical", 2},
       {barrier, 1, 8, 1, kAnyRanks, 0, kAnyBytes, "dissemination", 8},
       {barrier, 1, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "dissemination", 4},
       {reduce, 9, kAnyRanks, 1, kAnyRanks, 0, 4 * KiB, "hierarchical", 8, true},
       {reduce, 9, kAnyRanks, 1, kAnyRanks, 0, kAnyBytes, "hierarchical", 2, true},
+      {reduce, 3, kAnyRanks, 2, kAnyRanks, 0, 256 * KiB, "knomial", 8},
       {reduce, 1, 8, 1, kAnyRanks, 0, 4 * KiB, "knomial", 8},
       {reduce, 1, kAnyRanks, 1, kAnyRanks, 0, 16 * KiB, "knomial", 4},
       {reduce, 1, kAnyRanks, 1, kAnyRanks, 0, 64 * KiB, "knomial", 2},

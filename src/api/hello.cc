@@ -50,13 +50,17 @@ std::string host_id() {
   return fmt::format("{}/{}", boot.substr(0, 36), known ? net.st_ino : 0);
 }
 
-Hello make_hello(const Config &config, const topology::Topology &topology, const std::string &job_key) {
+Result<Hello> make_hello(const Config &config, const topology::Topology &topology, const std::string &job_key) {
   Hello hello;
   put(hello.version, kLibraryVersion);
   put(hello.host, host_id());
   const std::string fingerprint = config_fingerprint(config);
-  TUTTI_CHECK(fingerprint.size() < sizeof(hello.fingerprint), "the configuration fingerprint has {} bytes",
-              fingerprint.size());
+  if (fingerprint.size() >= sizeof(hello.fingerprint))
+    return fail(
+        Code::config,
+        "TUTTI_ALGO has {} characters: with what else the ranks compare, at most {} are possible (name algorithms "
+        "by call or by tutti_comm_set_algorithms instead)",
+        config.algo.size(), config.algo.size() + sizeof(hello.fingerprint) - 1 - fingerprint.size());
   put(hello.fingerprint, fingerprint);
   put(hello.job_key, job_key);
   for (const int cpu : topology.allowed_cpus())

@@ -39,7 +39,8 @@ struct Group {
   std::vector<std::string> machines;  // the kinds of hosts, each once, ascending
 };
 
-Hello make_hello(const Config &config, const topology::Topology &topology, const std::string &job_key);
+// Error: config, of settings that are too long to be compared.
+Result<Hello> make_hello(const Config &config, const topology::Topology &topology, const std::string &job_key);
 // Checks and derives. Errors: version, config, naming the rank and the difference.
 Result<Group> understand(std::span<const Hello> hellos, int rank, const std::string &job_key);
 

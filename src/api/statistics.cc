@@ -35,8 +35,8 @@ std::string statistics_text(const Story &story) {
   std::string text =
       fmt::format("{}{:.1f} s among {}: sent {} ({}), put off {} times; received {}; {}, {} sent again\n", begin,
                   static_cast<double>(story.lasted_ns) * 1e-9, counted(static_cast<std::uint64_t>(story.ranks), "rank"),
-                  counted(total.messages_sent, "message"), bytes_text(total.bytes_sent), total.send_stalls,
-                  total.messages_received, counted(reconnects, "reconnect"), total.retransmitted);
+                  counted(total.messages_sent + total.chunks_sent, "message"), bytes_text(total.bytes_sent),
+                  total.send_stalls, total.messages_received, counted(reconnects, "reconnect"), total.retransmitted);
   if (std::ranges::all_of(story.links, smooth)) return text;
   text += fmt::format("{}{:>6}  {:<12} {:>10} {:>10} {:>10} {:>10}\n", begin, "peer", "state", "sent", "received",
                       "reconnects", "sent again");

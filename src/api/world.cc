@@ -88,7 +88,7 @@ Result<> World::bring_up(bootstrap::Bootstrap &bootstrap, const WorldOptions &op
     hello = make_hello(config_, *topology_, rank_ == 0 && bootstrap.job_key().empty() ? net::draw_job_key() : "");
     Result<Tuning> tuning = Tuning::read(config_.tuning, options.environment);
     if (tuning) tuning_ = *std::move(tuning);
-    else hello = tl::unexpected<Error>(tuning.error());
+    else if (hello) hello = tl::unexpected<Error>(tuning.error());
   } else {
     hello = tl::unexpected<Error>(topology.error());
   }

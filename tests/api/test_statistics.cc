@@ -36,6 +36,7 @@ std::string told(const Variables &everywhere, bool breaks) {
   testing::internal::CaptureStderr();
   Start start;
   start.everywhere = everywhere;
+  start.everywhere["TUTTI_ALGO"] = "allreduce:direct";  // every rank sends to every other
   start.variables = [&](int rank) {
     return rank == 1 && breaks ? Variables{{"TUTTI_SOFTDEV", "fault=qp_error:~10"}} : Variables{};
   };

@@ -72,6 +72,16 @@ TEST(Variables, WidenBytesIsTheLargestVectorOf16BitFloatsThatIsRoundedOnce) {
   EXPECT_EQ(sum("199"), 0x3F80);
 }
 
+TEST(Variables, SettingsThatAreTooLongToBeComparedAreAnError) {
+  std::string skips = "allreduce:circulant:skips=1";
+  for (int skip = 2; skip < 400; ++skip) skips += "-" + std::to_string(skip);
+  ThreadRanks ranks(2, {.everywhere = {{"TUTTI_ALGO", skips}}});
+  EXPECT_FALSE(ranks.up());
+  EXPECT_EQ(ranks[0].result, TUTTI_ERROR_CONFIG);
+  const std::string text = ranks[0].error.text;
+  EXPECT_NE(text.find("TUTTI_ALGO has " + std::to_string(skips.size()) + " characters"), std::string::npos) << text;
+}
+
 TEST(Variables, EagerBytesIsWhereStagingBegins) {
   EXPECT_EQ(sent_after_broadcast({{"TUTTI_EAGER_BYTES", "2K"}}, 2000)["chunks_sent"], 0);
   EXPECT_GT(sent_after_broadcast({{"TUTTI_EAGER_BYTES", "1K"}}, 2000)["chunks_sent"], 0);

@@ -151,8 +151,8 @@ TEST(TuningFile, ThatIsAlmostRightIsReadAsItStandsOrRefused) {
 
 TEST(TunedRows, ComeBeforeTheTableWhereTheyHold) {
   const std::vector<TunedRow> tuned = {
-      row_of("allreduce ranks=4 ranks/core=2 hosts=1 bytes=100-200 ring"),
-      row_of("allreduce ranks=4 ranks/core=2 hosts=1 bytes=150-300 recursive_multiplying:radix=4")};
+      row_of("allreduce ranks=4 ranks/core=2 hosts=1 bytes=100-150 ring"),
+      row_of("allreduce ranks=4 ranks/core=2 hosts=1 bytes=130-200 recursive_multiplying:radix=4")};
   const Situation held{.ranks = 4, .ranks_per_core = 2, .bytes = 100, .tuned = tuned};
   EXPECT_EQ(select(held, {})->algorithm->name, "ring");
   const auto with = [&](auto change) {
@@ -160,14 +160,14 @@ TEST(TunedRows, ComeBeforeTheTableWhereTheyHold) {
     change(other);
     return std::string(select(other, {})->algorithm->name);
   };
-  EXPECT_EQ(with([](Situation &s) { s.bytes = 200; }), "ring") << "the first that holds";
-  EXPECT_EQ(with([](Situation &s) { s.bytes = 300; }), "recursive_multiplying");
+  EXPECT_EQ(with([](Situation &s) { s.bytes = 150; }), "ring") << "the first that holds";
+  EXPECT_EQ(with([](Situation &s) { s.bytes = 200; }), "recursive_multiplying");
   Situation bare = held;
   bare.tuned = {};
   const std::string table(select(bare, {})->algorithm->name);
   EXPECT_EQ(table, "direct");
   EXPECT_EQ(with([](Situation &s) { s.bytes = 99; }), table);
-  EXPECT_EQ(with([](Situation &s) { s.bytes = 301; }), table);
+  EXPECT_EQ(with([](Situation &s) { s.bytes = 201; }), table);
   EXPECT_EQ(with([](Situation &s) { s.ranks = 3; }), table);
   EXPECT_EQ(with([](Situation &s) { s.ranks_per_core = 3; }), table);
   const std::vector<std::int32_t> two = {0, 0, 1, 1};

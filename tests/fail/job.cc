@@ -186,7 +186,9 @@ std::multiset<std::string> held() {
     std::error_code gone;
     names.insert("descriptor of " + std::filesystem::read_symlink(entry.path(), gone).string());
   }
-  for (const auto &entry : std::filesystem::directory_iterator("/dev/shm")) names.insert(entry.path().string());
+  // Those of other programs, which come and go meanwhile, do not bear the library's name.
+  for (const auto &entry : std::filesystem::directory_iterator("/dev/shm"))
+    if (entry.path().string().find("tutti") != std::string::npos) names.insert(entry.path().string());
   return names;
 }
 

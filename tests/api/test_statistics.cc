@@ -115,7 +115,7 @@ std::string told_in_the_end(const std::function<tutti_result(tutti_comm *)> &thi
                EXPECT_NE(sum(comm, 1), TUTTI_SUCCESS);  // and says nothing more
              },
              {{"TUTTI_TIMEOUT", "1"}});
-  const std::string text = testing::internal::GetCapturedStderr();
+  std::string text = testing::internal::GetCapturedStderr();
   EXPECT_EQ(count_of(text, "flight records of 3 ranks:\n  rank 0: "), 1u) << text;
   for (const char *rank : {"0", "1"})
     EXPECT_EQ(

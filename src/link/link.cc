@@ -111,6 +111,7 @@ Link::Link(const Limits &limits, std::uint16_t epoch, std::uint32_t first_sequen
       own_identity_(std::uint64_t{kVersion} << 4 | std::uint64_t{epoch} << 16),
       granted_counts_(pack(granted_)),
       expected_identity_(own_identity_ | std::uint64_t{first_sequence} << 48) {
+  heard_received_ = first_sequence;
   TUTTI_CHECK(std::has_single_bit(limits.slots) && limits.slots < 1u << 15);
   // Headers carry 8 bits of these counts, which have to tell forward from backward.
   TUTTI_CHECK(limits.credits[1] < 128 && limits.credits[2] < 128);
@@ -138,6 +139,7 @@ void Link::hear_grants(const Header &header) {
 bool Link::resume(std::uint16_t epoch, const Grants &theirs) {
   const auto received = static_cast<std::uint32_t>(theirs.bulk >> 32);
   if (received - acknowledged_ > next_sequence_ - acknowledged_) return false;
+  heard_received_ = received;
   learn(theirs);
   const std::uint64_t shifted = std::uint64_t{epoch} << 16;
   own_identity_ = (own_identity_ & ~kEpochMask) | shifted;

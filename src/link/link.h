@@ -127,14 +127,21 @@ class Link {
       heard_counts_ = header.counts;
       const auto acknowledged =
           static_cast<std::int16_t>(header.received() - static_cast<std::uint16_t>(acknowledged_));
-      if (acknowledged > 0) acknowledged_ += static_cast<std::uint16_t>(acknowledged);
-      if (news >> 16 != 0) hear_grants(header);
+      heard_received_ = acknowledged_ + static_cast<std::uint32_t>(acknowledged);
+      // Grant words may have overtaken this message: then its counts are old, too old perhaps for 8 bits.
+      if (acknowledged >= 0) [[likely]] {
+        acknowledged_ = heard_received_;
+        if (news >> 16 != 0) hear_grants(header);
+      }
     }
     return Arrival::deliver;
   }
   void learn(const Grants &grants) {
     // A word written before what messages have carried since is old: its 16-bit counts may seem to lie ahead.
     const auto bulk_received = static_cast<std::uint32_t>(grants.bulk >> 32);
+    // What has come and was not looked at has 16 bits of such a count: words must not run away from it.
+    if (bulk_received - heard_received_ > kMostAhead && static_cast<std::int32_t>(bulk_received - heard_received_) > 0)
+      return;
     if (static_cast<std::int32_t>(bulk_received - acknowledged_) >= 0) {
       acknowledged_ = bulk_received;
       advance(allowed_[0], static_cast<std::uint16_t>(grants.bulk));
@@ -145,6 +152,8 @@ class Link {
       advance(allowed_[2], static_cast<std::uint16_t>(grants.small));
     }
   }
+  // All messages that have come were looked at.
+  void caught_up() { heard_received_ = acknowledged_; }
   // A buffer of that class, or a chunk, is free (and posted) again.
   void grant(Class message_class) { grant_one(static_cast<int>(message_class)); }
   void grant_chunk() { grant_one(kChunks); }
@@ -172,6 +181,9 @@ class Link {
   using Counts = std::array<std::uint16_t, kClasses + 1>;
   // Grant words older than this many messages are written anew, long before their 32-bit count could seem to lie ahead.
   static constexpr std::uint32_t kRewriteAfter = 1u << 29;
+  // How many messages more than the last one looked at said words may acknowledge; with those in flight well below
+  // 2^15.
+  static constexpr std::uint32_t kMostAhead = 1u << 13;
   // Of a header's identity: what every message of this connection has (version, epoch), and the next one (sequence).
   static constexpr std::uint64_t kExpectedMask = 0xffff'0000'ffff'00f0, kOneSequence = std::uint64_t{1} << 48;
   static constexpr std::uint64_t kEpochMask = 0xffff'0000;
@@ -217,6 +229,7 @@ class Link {
   std::uint64_t granted_counts_ = 0;     // granted_, as headers carry it
   std::uint64_t expected_identity_ = 0;  // of the next message, as far as kExpectedMask goes
   std::uint64_t heard_counts_ = 0;       // the counts of the last message
+  std::uint32_t heard_received_ = 0;     // that message's, whole
   bool due_ = false;
 };
 

@@ -215,6 +215,10 @@ void Mesh::learn_grants(Peer &peer) {
   auto *words = const_cast<link::Grants *>(peer.incoming_grants);
   const link::Grants grants = {std::atomic_ref(words->bulk).load(std::memory_order_acquire),
                                std::atomic_ref(words->small).load(std::memory_order_acquire)};
+  if (peer.idle_polls_learnt != peer.rail->idle_polls) {
+    peer.idle_polls_learnt = peer.rail->idle_polls;
+    peer.link.caught_up();
+  }
   peer.link.learn(grants);
 }
 

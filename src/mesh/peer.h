@@ -51,6 +51,7 @@ struct alignas(64) Peer {
   // Staging and grants.
   const std::byte *incoming_chunks = nullptr;  // ours, which the peer writes
   const link::Grants *incoming_grants = nullptr;
+  std::uint64_t idle_polls_learnt = 0;      // of the rail, when those were last read
   link::Grants *outgoing_grants = nullptr;  // registered source of the words we write to the peer
   std::byte *mapped_chunks = nullptr;       // the peer's, for us to write, where they can be mapped
   CopyChoice copies;                        // into those

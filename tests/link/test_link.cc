@@ -167,6 +167,36 @@ TEST_F(TwoEnds, AChunkNeedsACreditToo) {
   EXPECT_FALSE(a_.can_send_chunk());
 }
 
+// a sends and reads words; what b has sent meanwhile lies unread.
+TEST_F(TwoEnds, CountsOfAMessageThatWordsHaveOvertakenAreOld) {
+  const Header unread = message(b_);
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_EQ(b_.accept(message(a_, Class::point_to_point, Kind::message), kBytes), Arrival::deliver);
+    b_.grant(Class::point_to_point);
+    tell();
+  }
+  const std::uint16_t before = a_.credits(Class::point_to_point);
+  ASSERT_EQ(a_.accept(unread, kBytes), Arrival::deliver);
+  EXPECT_EQ(a_.credits(Class::point_to_point), before);
+}
+
+TEST_F(TwoEnds, WordsDoNotRunAwayFromMessagesThatWereNotLookedAt) {
+  const Header unread = message(b_);
+  int sent = 0;
+  for (; sent < 40'000 && a_.can_send(Class::collective); ++sent) {
+    ASSERT_EQ(b_.accept(message(a_), kBytes), Arrival::deliver);
+    b_.grant(Class::collective);
+    tell();
+  }
+  EXPECT_GE(sent, 1 << 13);
+  EXPECT_LT(sent, 1 << 15) << "a count of 16 bits does not tell forward from backward any more";
+  ASSERT_EQ(a_.accept(unread, kBytes), Arrival::deliver);
+  EXPECT_TRUE(a_.acknowledged(0)) << "what was known stays known";
+  a_.caught_up();
+  tell();
+  EXPECT_TRUE(a_.can_send(Class::collective)) << "all was looked at";
+}
+
 // ---- What the wire takes in ----
 
 constexpr Limits kNarrow = {
@@ -194,6 +224,7 @@ TEST(Wire, ASenderThatWaitsForRoomIsToldBeforeCreditsAskForIt) {
     ASSERT_TRUE(a.has_room(Class::collective, bytes) && a.can_send(Class::collective)) << i;
     ASSERT_EQ(b.accept(a.stamp(Class::collective, Kind::data, 0, 0, 0, 0, bytes), bytes), Arrival::deliver);
     b.grant(Class::collective);
+    a.caught_up();  // nothing comes
     if (b.grant_due()) a.learn(b.take_grants());
   }
 }
@@ -288,6 +319,7 @@ TEST(Wrapping, CreditsAndChunksGoOnWhereTheir16BitCountsWrapAround) {
     ASSERT_EQ(b.accept(message(a), kBytes), Arrival::deliver);
     b.grant(Class::collective);
     b.grant_chunk();
+    a.caught_up();  // nothing comes
     if (b.grant_due()) a.learn(b.take_grants());
   }
   a.learn(b.take_grants());

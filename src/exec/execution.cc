@@ -84,7 +84,6 @@ void Execution::measure_steps() {
     run.source_offset = has_source ? layout(step.source.buffer).begin(step.source.first) * binding_.element_bytes : 0;
     run.target_offset = has_target ? layout(step.target.buffer).begin(step.target.first) * binding_.element_bytes : 0;
     run.piece = mesh_.piece_bytes(run.total, binding_.element_bytes);
-    run.cut = run.piece < run.total;
     if (run.total == 0) continue;
     ++filled_steps_;
     if (step.peer < 0) continue;
@@ -128,7 +127,7 @@ TUTTI_HOT bool Execution::send_at_once(std::uint32_t step) {
   const PlanStep &plan_step = plan_.steps()[step];
   Run &run = runs_[step];
   const int to = plan_step.step.peer;
-  if (plan_step.step.kind != Step::Kind::send || plan_step.edges != 0 || run.cut ||
+  if (plan_step.step.kind != Step::Kind::send || plan_step.edges != 0 || run.piece < run.total ||
       !windows_.open(to, run.total, oldest_))
     return false;
   Peer &peer = peers_[static_cast<std::size_t>(plan_step.peer_slot)];

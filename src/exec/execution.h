@@ -5,8 +5,7 @@
 // finished.
 //
 // Invariants
-// - a run's `released` is how many bytes of step s others may rely on: for a send, bytes that no replay can need any
-// more.
+// - a run's `released` is how many bytes of step s others may rely on: for a send, bytes that are out.
 // - An arrival is consumed in order, by the step that it matches; until then it stays in its receive buffer, or, once
 //   its peer has used up half of what it may use, in memory of its own (so that a stream can stop only itself).
 // - Nothing here blocks; but for such memory, nothing allocates in steady state.
@@ -96,7 +95,6 @@ class Execution {
     std::uint64_t done = 0;
     std::uint64_t released = 0;
     bool queued = false;
-    bool cut = false;  // into several messages
   };
   struct Peer {
     std::uint32_t next_receive = 0, next_send = 0;  // into the plan's orders

@@ -140,8 +140,7 @@ class Link {
     // A word written before what messages have carried since is old: its 16-bit counts may seem to lie ahead.
     const auto bulk_received = static_cast<std::uint32_t>(grants.bulk >> 32);
     // What has come and was not looked at has 16 bits of such a count: words must not run away from it.
-    if (bulk_received - heard_received_ > kMostAhead && static_cast<std::int32_t>(bulk_received - heard_received_) > 0)
-      return;
+    if (static_cast<std::int32_t>(bulk_received - heard_received_) > kMostAhead) return;
     if (static_cast<std::int32_t>(bulk_received - acknowledged_) >= 0) {
       acknowledged_ = bulk_received;
       advance(allowed_[0], static_cast<std::uint16_t>(grants.bulk));
@@ -183,7 +182,7 @@ class Link {
   static constexpr std::uint32_t kRewriteAfter = 1u << 29;
   // How many messages more than the last one looked at said words may acknowledge; with those in flight well below
   // 2^15.
-  static constexpr std::uint32_t kMostAhead = 1u << 13;
+  static constexpr std::int32_t kMostAhead = 1 << 13;
   // Of a header's identity: what every message of this connection has (version, epoch), and the next one (sequence).
   static constexpr std::uint64_t kExpectedMask = 0xffff'0000'ffff'00f0, kOneSequence = std::uint64_t{1} << 48;
   static constexpr std::uint64_t kEpochMask = 0xffff'0000;

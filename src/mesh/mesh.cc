@@ -101,18 +101,9 @@ TUTTI_HOT bool Mesh::may_send(const Peer &peer, link::Class message_class, std::
 }
 
 TUTTI_HOT bool Mesh::send_piece(int to, const Stream &stream, link::Kind kind, std::span<const std::byte> data) {
-  constexpr link::Class kClass = link::Class::collective;
   Peer &peer = *peers_[static_cast<std::size_t>(to)];
-  if (data.size() <= peer.most_eager_bytes) {
-    if (!may_send(peer, kClass, data.size())) [[unlikely]] {
-      learn_grants(peer);
-      if (!may_send(peer, kClass, data.size())) return stalled();
-    }
-    post_eager(peer, stream, kClass, kind, 0, data);
-    ++statistics_.messages_sent;
-    statistics_.bytes_sent += data.size();
-    return true;
-  }
+  if (data.size() <= peer.most_eager_bytes)
+    return send_whole(to, stream, link::Class::collective, kind, data) || stalled();
   if (!peer.link.can_send_chunk()) learn_grants(peer);
   if (!peer.link.can_send_chunk() || !peer.room_to_post()) return stalled();
   if (peer.mapped_chunks != nullptr) place(peer, stream, kind, data);

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "support/query.h"
 #include "support/thread_ranks.h"
 
 namespace tutti::test {
@@ -16,13 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-
-Json query(tutti_comm *comm, const char *what) {
-  std::size_t bytes = 1 << 16;
-  std::string text(bytes, '\0');
-  EXPECT_EQ(tutti_query(comm, what, text.data(), &bytes), TUTTI_SUCCESS) << last_error().text;
-  return Json::parse(text.substr(0, bytes - 1));
-}
 
 class TuningFiles : public testing::Test {
  protected:

@@ -8,19 +8,13 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "support/query.h"
 #include "support/thread_ranks.h"
 
 namespace tutti::test {
 namespace {
 
 using Json = nlohmann::json;
-
-Json query(tutti_comm *comm, const char *what) {
-  std::size_t bytes = 1 << 16;
-  std::string text(bytes, '\0');
-  EXPECT_EQ(tutti_query(comm, what, text.data(), &bytes), TUTTI_SUCCESS) << last_error().text;
-  return Json::parse(text.substr(0, bytes - 1));
-}
 
 tutti_result broadcast(tutti_comm *comm, std::size_t bytes) {
   std::vector<std::int8_t> buffer(bytes, 1);

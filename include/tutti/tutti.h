@@ -151,11 +151,11 @@ typedef struct {
 TUTTI_API tutti_result tutti_init(const tutti_bootstrap *bootstrap, const tutti_options *options,
                                   tutti_comm **world) TUTTI_NOEXCEPT;
 
-/* Frees a communicator and sets *comm to null. Collective. Freeing the world finalizes: all its memory, threads and
- * connections go; any later use of the handle is TUTTI_ERROR_COMM. Should a rank die or leave before all have come
- * here, the error says so, and everything is freed all the same. A world of which a rank is known to be dead is freed
- * by those that live: they meet without it (success), for as long as it takes if they went on with tutti_comm_shrink,
- * else for 5 s at most. */
+/* Frees a communicator, *comm is null then. Collective. STATE while an operation on it is under way here; done ones may
+ * still be waited for later. Freeing the world finalizes: its memory, threads, connections and requests go; later uses
+ * are COMM errors. Should a rank die or leave before all come here, the error says so, and everything is freed all the
+ * same. A world with a rank that is known to be dead is freed by those that live: they meet without it (success), for
+ * as long as it takes if they went on with tutti_comm_shrink, else for 5 s at most. */
 TUTTI_API tutti_result tutti_comm_free(tutti_comm **comm) TUTTI_NOEXCEPT;
 
 /* Ends all traffic of this process's world with TUTTI_ERROR_ABORTED, here and now; peers see this rank leave

@@ -50,8 +50,11 @@ tutti_result tutti_comm_free(tutti_comm **comm) noexcept {
     tutti_comm *const handle = *comm;
     const Comm *live = find_comm(handle);
     if (live == nullptr) return no_comm("tutti_comm_free");
-    if (!live->is_world() && live->communicator->running() && !live->communicator->failure())
-      return fail(Code::state, "tutti_comm_free: an operation is under way; wait for it first");
+    if (!live->is_world()) {
+      const comm::Lock lock = live->world->lock();
+      if (live->communicator->running() && !live->communicator->failure())
+        return fail(Code::state, "tutti_comm_free: an operation is under way; wait for it first");
+    }
     const Comm found = begin_free(handle);
     if (found.world == nullptr) return no_comm("tutti_comm_free");
     *comm = nullptr;
@@ -60,6 +63,7 @@ tutti_result tutti_comm_free(tutti_comm **comm) noexcept {
       met = found.world->finalize();
     } else {
       comm::Lock lock = found.world->lock();
+      found.world->requests().outlive(*found.communicator);
       met = found.world->family().free(*found.communicator, lock);
     }
     end_free(handle);

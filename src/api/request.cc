@@ -3,6 +3,8 @@
 
 #include <mutex>
 
+#include "base/check.h"
+
 namespace tutti::api {
 namespace {
 
@@ -58,6 +60,18 @@ void Requests::give(Request &request) {
   request.active = Request::Active::nothing;
   if (request.repeated) request.repeated.reset();
   free_.push_back(&request);
+}
+
+void Requests::outlive(comm::Communicator &communicator) {
+  for (RequestTable::Chunk *chunk : chunks_) {
+    if (free_.size() == chunks_.size() * RequestTable::kChunk) return;  // none is in use: the usual case
+    for (Request &request : *chunk) {
+      if (request.active != Request::Active::collective || request.communicator != &communicator) continue;
+      TUTTI_CHECK(request.operation->done);
+      request.outcome = communicator.finish(*request.operation);
+      request.active = Request::Active::ended;
+    }
+  }
 }
 
 Request *find_request(const tutti_request *handle) {

@@ -21,9 +21,10 @@ class World;
 struct Request : HandleSlot {
   World *world = nullptr;
   comm::Communicator *communicator = nullptr;
-  // Under way, or done and not yet asked for.
-  enum class Active { nothing, collective, send, receive } active = Active::nothing;
+  // Under way, or done and not yet asked for; ended: that, of a communicator that is no longer there.
+  enum class Active { nothing, collective, send, receive, ended } active = Active::nothing;
   comm::Operation *operation = nullptr;
+  Result<> outcome;  // of what ended
   match::SendOperation send;
   match::ReceiveOperation receive;
   // Of a persistent one: the call, and the lists that it points to.
@@ -50,6 +51,8 @@ class Requests {
   // Error: as many as a process can have.
   Result<Request *> take();
   void give(Request &request);
+  // Before that communicator goes, with its operations: what is done of it is kept here until it is asked for.
+  void outlive(comm::Communicator &communicator);
   static tutti_request *handle_of(const Request &request) {
     return reinterpret_cast<tutti_request *>(request.handle.load(std::memory_order_relaxed));
   }

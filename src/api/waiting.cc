@@ -24,6 +24,7 @@ bool done(const Request &request) {
     case Request::Active::collective: return request.operation->done;
     case Request::Active::send: return request.send.done;
     case Request::Active::receive: return request.receive.done;
+    case Request::Active::ended: return true;
   }
   return true;
 }
@@ -37,6 +38,7 @@ Result<> conclude(Request &request, tutti_request **handle, tutti_status *status
     case Request::Active::send:
       if (request.send.error) ended = tl::unexpected<Error>(*std::exchange(request.send.error, std::nullopt));
       break;
+    case Request::Active::ended: ended = std::exchange(request.outcome, Result<>()); break;
     case Request::Active::receive:
       known = status_of(request.receive.status);
       if (std::optional<Error> &error = request.receive.status.error; error)

@@ -4,6 +4,8 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <fstream>
 
 #include "api/expect.h"
@@ -258,7 +260,8 @@ TEST(Communicators, ThreadsWithCommunicatorsOfTheirOwn) {
 }
 
 TEST(Communicators, MistakesAreErrors) {
-  with_ranks(3, [](int rank, tutti_comm *world) {
+  std::atomic<bool> refused = false;
+  with_ranks(3, [&](int rank, tutti_comm *world) {
     tutti_comm *comm = nullptr;
     const Ints twice = {0, 0}, beyond = {0, 3};
     Ints out(2);
@@ -276,17 +279,77 @@ TEST(Communicators, MistakesAreErrors) {
     tutti_comm *stale = comm;
     Ints buffer(10, rank);
     tutti_request *request = nullptr;
+    if (rank != 0) refused.wait(false);  // it cannot be done there before these have begun
     EXPECT_OK(tutti_iallreduce(TUTTI_IN_PLACE, buffer.data(), 10, TUTTI_INT32, TUTTI_SUM, comm, &request));
     if (rank == 0) {
-      // Rank 1 and 2 may be done by now; this one has not looked.
       EXPECT_EQ(tutti_comm_free(&comm), TUTTI_ERROR_STATE);
       expect_text(last_error(), {"under way"});
       EXPECT_NE(comm, nullptr);
+      refused = true;
+      refused.notify_all();
     }
     EXPECT_OK(tutti_wait(&request, nullptr));
     EXPECT_OK(tutti_comm_free(&comm));
     expect_error(tutti_comm_size(stale, &out[0]), TUTTI_ERROR_COMM, {"freed"});
     expect_error(tutti_barrier(stale), TUTTI_ERROR_COMM, {"freed"});
+  });
+}
+
+// Frees it as soon as all that was started on it is done, which nobody has asked for yet.
+void free_when_done(tutti_comm *comm, tutti_comm *world) {
+  tutti_result freed = TUTTI_ERROR_STATE;
+  while ((freed = tutti_comm_free(&comm)) == TUTTI_ERROR_STATE) {
+    std::int32_t found = 0;
+    ASSERT_EQ(tutti_iprobe(TUTTI_ANY_SOURCE, TUTTI_ANY_TAG, world, &found, nullptr), TUTTI_SUCCESS);
+  }
+  EXPECT_EQ(freed, TUTTI_SUCCESS) << last_error().text;
+}
+
+TEST(Communicators, RequestsOutliveTheirs) {
+  with_ranks(3, [](int rank, tutti_comm *world) {
+    tutti_comm *comm = nullptr;
+    EXPECT_OK(tutti_comm_dup(world, &comm));
+    Ints sums(10, rank), again(10, rank), received(10, -1);
+    const Ints sent(10, rank);
+    std::array<tutti_request *, 4> requests{};
+    EXPECT_OK(tutti_iallreduce(TUTTI_IN_PLACE, sums.data(), 10, TUTTI_INT32, TUTTI_SUM, comm, &requests[0]));
+    EXPECT_OK(tutti_irecv(received.data(), 10, TUTTI_INT32, (rank + 2) % 3, 7, comm, &requests[1]));
+    EXPECT_OK(tutti_isend(sent.data(), 10, TUTTI_INT32, (rank + 1) % 3, 7, comm, &requests[2]));
+    const tutti_call call = call_of(TUTTI_ALLREDUCE, TUTTI_IN_PLACE, again.data(), 10);
+    EXPECT_OK(tutti_call_init(&call, comm, &requests[3]));
+    EXPECT_OK(tutti_start(requests[3]));
+    free_when_done(comm, world);
+    tutti_request *const persistent = requests[3];
+    std::array<tutti_status, 4> statuses{};
+    EXPECT_OK(tutti_wait_all(4, requests.data(), statuses.data()));
+    EXPECT_EQ(sums, Ints(10, 3));
+    EXPECT_EQ(again, Ints(10, 3));
+    EXPECT_EQ(received, Ints(10, (rank + 2) % 3));
+    EXPECT_EQ(statuses[1].source, (rank + 2) % 3);
+    EXPECT_EQ(requests[0], nullptr);
+    EXPECT_EQ(requests[3], persistent);
+    expect_error(tutti_start(requests[3]), TUTTI_ERROR_COMM, {"freed"});
+    EXPECT_OK(tutti_request_free(&requests[3]));
+  });
+}
+
+TEST(Communicators, RequestsOfAFailedOneKeepItsError) {
+  with_ranks(3, [](int rank, tutti_comm *world) {
+    tutti_comm *comm = nullptr;
+    EXPECT_OK(tutti_comm_dup(world, &comm));
+    Ints buffer(20, rank), never(20, rank);
+    std::array<tutti_request *, 2> requests{};
+    const std::size_t count = rank == 0 ? 10 : 20;
+    EXPECT_OK(tutti_iallreduce(TUTTI_IN_PLACE, never.data(), 20, TUTTI_INT32, TUTTI_SUM, comm, requests.data()));
+    EXPECT_OK(tutti_wait(requests.data(), nullptr));
+    EXPECT_OK(tutti_ibroadcast(never.data(), 20, TUTTI_INT32, 0, comm, requests.data()));
+    tutti_result result = tutti_allreduce(TUTTI_IN_PLACE, buffer.data(), count, TUTTI_INT32, TUTTI_SUM, comm);
+    for (int call = 0; result == TUTTI_SUCCESS && call < 100'000; ++call) result = sum(comm, 10);
+    EXPECT_EQ(result, TUTTI_ERROR_MISMATCH);
+    EXPECT_OK(tutti_comm_free(&comm));
+    const tutti_result ended = tutti_wait(requests.data(), nullptr);
+    EXPECT_TRUE(ended == TUTTI_SUCCESS || ended == TUTTI_ERROR_MISMATCH) << "done before, or with it";
+    EXPECT_EQ(requests[0], nullptr);
   });
 }
 

@@ -20,6 +20,13 @@ Schedule build(const Parameters &parameters) {
   Range own = builder.whole(Buffer::input);
   if (parameters.in_place) {
     // Sends that wait for their receiver would otherwise hold the output that the receiver's own send waits for.
+    if (ranks == 2) {
+      // Of two, what arrives can be set aside instead, and the send goes first.
+      builder.send(1 - rank, output);
+      builder.recv(1 - rank, builder.scratch());
+      builder.reduce(rank == 0 ? Side::right : Side::left, builder.scratch(), output);
+      return builder.take();
+    }
     own = builder.scratch();
     builder.copy(output, own);
   }

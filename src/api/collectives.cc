@@ -6,13 +6,18 @@
 using namespace tutti;       // NOLINT: this file only defines the C functions below
 using namespace tutti::api;  // NOLINT
 using collectives::Collective;
+using comm::Repeat;
+
+namespace {
+constexpr auto kNoOp = static_cast<std::int32_t>(comm::Shape{}.op);  // of calls without an operator
+}
 
 extern "C" {
 
 tutti_result tutti_allreduce(const void *in, void *out, size_t count, tutti_type type, tutti_op op,
                              tutti_comm *comm) noexcept {
   const bool in_place = in == TUTTI_IN_PLACE || in == out;
-  const auto call = comm::Repeat::of(Collective::allreduce, type, op, 0, count, in_place);
+  const auto call = Repeat::of(Collective::allreduce, type, op, 0, count, in_place);
   tutti_result result = TUTTI_SUCCESS;
   if (repeat_call(comm, call, in_place ? out : in, out, result)) return result;
   return run_call<bind_vector>(
@@ -28,8 +33,7 @@ tutti_result tutti_iallreduce(const void *in, void *out, size_t count, tutti_typ
 }
 
 tutti_result tutti_broadcast(void *buffer, size_t count, tutti_type type, int32_t root, tutti_comm *comm) noexcept {
-  constexpr auto no_op = static_cast<std::int32_t>(comm::Shape{}.op);
-  const auto call = comm::Repeat::of(Collective::broadcast, type, no_op, root, count, true);
+  const auto call = Repeat::of(Collective::broadcast, type, kNoOp, root, count, true);
   tutti_result result = TUTTI_SUCCESS;
   if (repeat_call(comm, call, buffer, buffer, result)) return result;
   return run_call<bind_broadcast>(
@@ -45,7 +49,7 @@ tutti_result tutti_ibroadcast(void *buffer, size_t count, tutti_type type, int32
 }
 
 tutti_result tutti_barrier(tutti_comm *comm) noexcept {
-  constexpr auto call = comm::Repeat::of(Collective::barrier, TUTTI_UINT8, TUTTI_MAX, 0, 1, false);  // bind_barrier's
+  constexpr auto call = Repeat::of(Collective::barrier, TUTTI_UINT8, TUTTI_MAX, 0, 1, false);  // bind_barrier's
   tutti_result result = TUTTI_SUCCESS;
   if (repeat_call(comm, call, nullptr, nullptr, result)) return result;
   return run_call<bind_barrier>("tutti_barrier", {.collective = TUTTI_BARRIER}, comm);
@@ -57,6 +61,8 @@ tutti_result tutti_ibarrier(tutti_comm *comm, tutti_request **request) noexcept 
 
 tutti_result tutti_reduce(const void *in, void *out, size_t count, tutti_type type, tutti_op op, int32_t root,
                           tutti_comm *comm) noexcept {
+  tutti_result result = TUTTI_SUCCESS;
+  if (repeat_apart(comm, Repeat::of(Collective::reduce, type, op, root, count, false), in, out, result)) return result;
   return run_call<bind_reduce>(
       "tutti_reduce",
       {.collective = TUTTI_REDUCE, .type = type, .op = op, .root = root, .in = in, .out = out, .count = count}, comm);
@@ -72,6 +78,9 @@ tutti_result tutti_ireduce(const void *in, void *out, size_t count, tutti_type t
 
 tutti_result tutti_reduce_scatter_block(const void *in, void *out, size_t count, tutti_type type, tutti_op op,
                                         tutti_comm *comm) noexcept {
+  tutti_result result = TUTTI_SUCCESS;
+  if (repeat_apart(comm, Repeat::of(Collective::reduce_scatter_block, type, op, 0, count, false), in, out, result))
+    return result;
   return run_call<bind_reduce_scatter_block>(
       "tutti_reduce_scatter_block",
       {.collective = TUTTI_REDUCE_SCATTER_BLOCK, .type = type, .op = op, .in = in, .out = out, .count = count}, comm);
@@ -101,6 +110,9 @@ tutti_result tutti_ireduce_scatter(const void *in, void *out, const size_t *coun
 }
 
 tutti_result tutti_allgather(const void *in, void *out, size_t count, tutti_type type, tutti_comm *comm) noexcept {
+  tutti_result result = TUTTI_SUCCESS;
+  if (repeat_apart(comm, Repeat::of(Collective::allgather, type, kNoOp, 0, count, false), in, out, result))
+    return result;
   return run_call<bind_allgather>(
       "tutti_allgather", {.collective = TUTTI_ALLGATHER, .type = type, .in = in, .out = out, .count = count}, comm);
 }
@@ -141,6 +153,9 @@ tutti_result tutti_iallgatherv(const void *in, size_t in_count, void *out, const
 
 tutti_result tutti_gather(const void *in, void *out, size_t count, tutti_type type, int32_t root,
                           tutti_comm *comm) noexcept {
+  tutti_result result = TUTTI_SUCCESS;
+  if (repeat_apart(comm, Repeat::of(Collective::gather, type, kNoOp, root, count, false), in, out, result))
+    return result;
   return run_call<bind_gather>(
       "tutti_gather", {.collective = TUTTI_GATHER, .type = type, .root = root, .in = in, .out = out, .count = count},
       comm);
@@ -184,6 +199,9 @@ tutti_result tutti_igatherv(const void *in, size_t in_count, void *out, const si
 
 tutti_result tutti_scatter(const void *in, void *out, size_t count, tutti_type type, int32_t root,
                            tutti_comm *comm) noexcept {
+  tutti_result result = TUTTI_SUCCESS;
+  if (repeat_apart(comm, Repeat::of(Collective::scatter, type, kNoOp, root, count, false), in, out, result))
+    return result;
   return run_call<bind_scatter>(
       "tutti_scatter", {.collective = TUTTI_SCATTER, .type = type, .root = root, .in = in, .out = out, .count = count},
       comm);
@@ -226,6 +244,9 @@ tutti_result tutti_iscatterv(const void *in, const size_t *in_counts, const size
 }
 
 tutti_result tutti_alltoall(const void *in, void *out, size_t count, tutti_type type, tutti_comm *comm) noexcept {
+  tutti_result result = TUTTI_SUCCESS;
+  if (repeat_apart(comm, Repeat::of(Collective::alltoall, type, kNoOp, 0, count, false), in, out, result))
+    return result;
   return run_call<bind_alltoall>(
       "tutti_alltoall", {.collective = TUTTI_ALLTOALL, .type = type, .in = in, .out = out, .count = count}, comm);
 }
@@ -269,6 +290,8 @@ tutti_result tutti_ialltoallv(const void *in, const size_t *in_counts, const siz
 
 tutti_result tutti_scan(const void *in, void *out, size_t count, tutti_type type, tutti_op op,
                         tutti_comm *comm) noexcept {
+  tutti_result result = TUTTI_SUCCESS;
+  if (repeat_apart(comm, Repeat::of(Collective::scan, type, op, 0, count, false), in, out, result)) return result;
   return run_call<bind_vector>(
       "tutti_scan", {.collective = TUTTI_SCAN, .type = type, .op = op, .in = in, .out = out, .count = count}, comm);
 }
@@ -282,6 +305,8 @@ tutti_result tutti_iscan(const void *in, void *out, size_t count, tutti_type typ
 
 tutti_result tutti_exscan(const void *in, void *out, size_t count, tutti_type type, tutti_op op,
                           tutti_comm *comm) noexcept {
+  tutti_result result = TUTTI_SUCCESS;
+  if (repeat_apart(comm, Repeat::of(Collective::exscan, type, op, 0, count, false), in, out, result)) return result;
   return run_call<bind_vector>(
       "tutti_exscan", {.collective = TUTTI_EXSCAN, .type = type, .op = op, .in = in, .out = out, .count = count}, comm);
 }

@@ -37,20 +37,26 @@ Result<> start(const char *function, const tutti_call &given, tutti_comm *handle
 
 // The call before on this communicator once more, which a loop makes over and over: nothing of it has to be looked at
 // again but its buffers. False: it is another one, or something is wrong; then the long way says what.
-inline bool repeat_call(tutti_comm *handle, const comm::Repeat &call, const void *in, void *out,
-                        tutti_result &result) noexcept {
+TUTTI_HOT bool repeat_call(tutti_comm *handle, const comm::Repeat &call, const void *in, void *out,
+                           tutti_result &result) noexcept {
   const Comm *comm = find_comm(handle);
   if (comm == nullptr) [[unlikely]]
     return false;
   comm::Lock lock = comm->world->lock();
   comm::Communicator &communicator = *comm->communicator;
   if (!communicator.repeats(call)) return false;
-  const std::size_t bytes = communicator.repeated_bytes();
-  if (bytes != 0 && (in == nullptr || out == nullptr || !check_apart("", in, in == out ? 0 : bytes, out, bytes)))
-      [[unlikely]]
+  const auto [in_bytes, out_bytes] = communicator.repeated_bytes();
+  if ((in == nullptr && in_bytes != 0) || (out == nullptr && out_bytes != 0) ||
+      !check_apart("", in, in_bytes, out, out_bytes)) [[unlikely]]
     return false;
   result = guarded([&] { return comm->world->engine().repeat(communicator, in, out, lock); });
   return true;
+}
+
+// The same for a call with two buffers that is not in place; buffers of a rank that has only one may be anything.
+TUTTI_HOT bool repeat_apart(tutti_comm *handle, const comm::Repeat &call, const void *in, void *out,
+                            tutti_result &result) noexcept {
+  return in != TUTTI_IN_PLACE && out != TUTTI_IN_PLACE && repeat_call(handle, call, in, out, result);
 }
 
 template <auto Binding>

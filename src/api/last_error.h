@@ -9,6 +9,8 @@ namespace tutti::api {
 
 // Keeps the error for this thread and returns its code.
 tutti_result report(const Error &error);
+// The same for the exception that is being handled.
+tutti_result report_exception();
 const Error *last_error();
 
 }  // namespace tutti::api

@@ -5,6 +5,7 @@
 #include "api/guard.h"
 #include "api/handle.h"
 #include "api/waiting.h"
+#include "base/hot.h"
 
 namespace tutti::api {
 namespace {
@@ -28,14 +29,15 @@ struct Receive {
   bool nowhere() const { return from == TUTTI_NO_RANK; }
 };
 
-Result<> check_rank(const char *function, const char *name, std::int32_t rank, int ranks, const char *others) {
+TUTTI_HOT Result<> check_rank(const char *function, const char *name, std::int32_t rank, int ranks,
+                              const char *others) {
   if (rank < 0 || rank >= ranks) [[unlikely]]
     return fail(Code::argument, "{}: {} {} is not a rank; ranks are 0 to {}, and {}", function, name, rank, ranks - 1,
                 others);
   return {};
 }
 
-Result<> check(const char *function, const comm::Communicator &self, const Send &send) {
+TUTTI_HOT Result<> check(const char *function, const comm::Communicator &self, const Send &send) {
   if (send.nowhere()) return {};
   TUTTI_TRY(check_rank(function, "to", send.to, self.ranks(), "TUTTI_NO_RANK"));
   if (send.tag < 0) [[unlikely]]
@@ -45,7 +47,8 @@ Result<> check(const char *function, const comm::Communicator &self, const Send 
   return {};
 }
 
-Result<> check_source(const char *function, const comm::Communicator &self, std::int32_t from, std::int32_t tag) {
+TUTTI_HOT Result<> check_source(const char *function, const comm::Communicator &self, std::int32_t from,
+                                std::int32_t tag) {
   if (from != TUTTI_ANY_SOURCE)
     TUTTI_TRY(check_rank(function, "from", from, self.ranks(), "TUTTI_ANY_SOURCE and TUTTI_NO_RANK"));
   if (tag < 0 && tag != TUTTI_ANY_TAG) [[unlikely]]
@@ -53,7 +56,7 @@ Result<> check_source(const char *function, const comm::Communicator &self, std:
   return {};
 }
 
-Result<> check(const char *function, const comm::Communicator &self, const Receive &receive) {
+TUTTI_HOT Result<> check(const char *function, const comm::Communicator &self, const Receive &receive) {
   if (receive.nowhere()) return {};
   TUTTI_TRY(check_source(function, self, receive.from, receive.tag));
   if (!plain_elements(reduce::type_bytes(receive.type), receive.count, receive.buffer)) [[unlikely]]
@@ -61,7 +64,7 @@ Result<> check(const char *function, const comm::Communicator &self, const Recei
   return {};
 }
 
-void fill(match::SendOperation &operation, const Send &send) {
+TUTTI_HOT void fill(match::SendOperation &operation, const Send &send) {
   operation.data = send.data;
   operation.bytes = send.nowhere() ? 0 : send.count * reduce::type_bytes(send.type);
   operation.peer = send.to;
@@ -71,7 +74,7 @@ void fill(match::SendOperation &operation, const Send &send) {
   operation.error.reset();
 }
 
-void fill(match::ReceiveOperation &operation, const Receive &receive) {
+TUTTI_HOT void fill(match::ReceiveOperation &operation, const Receive &receive) {
   operation.buffer = receive.buffer;
   operation.bytes = receive.nowhere() ? 0 : receive.count * reduce::type_bytes(receive.type);
   operation.source = receive.from;
@@ -98,7 +101,7 @@ class OfMessages final : public comm::OfCommunicator {
 };
 
 // Both are started before either is waited for; the receive first, so that what comes finds it.
-Result<> run(const Comm &comm, const Send *send, const Receive *receive, tutti_status *status) {
+TUTTI_HOT Result<> run(const Comm &comm, const Send *send, const Receive *receive, tutti_status *status) {
   match::SendOperation sending;
   match::ReceiveOperation receiving;
   comm::Engine &engine = comm.world->engine();
@@ -114,7 +117,7 @@ Result<> run(const Comm &comm, const Send *send, const Receive *receive, tutti_s
   }
   OfMessages condition(*comm.communicator, send == nullptr ? nullptr : &sending,
                        receive == nullptr ? nullptr : &receiving);
-  engine.wait(condition, lock);
+  if (!condition.over()) engine.wait(condition, lock);
   engine.settle(lock);
   if (status != nullptr) *status = receive == nullptr ? kEmptyStatus : status_of(receiving.status);
   if (receiving.status.error) return tl::unexpected<Error>(std::move(*receiving.status.error));

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/clock.h"
+#include "base/hot.h"
 #include "collectives/form.h"
 #include "collectives/hosts.h"
 
@@ -92,7 +93,7 @@ Result<Entry *> Communicator::entry_for(const Shape &shape) {
   return entries_.back().get();
 }
 
-Operation &Communicator::take(Entry &entry) {
+TUTTI_HOT Operation &Communicator::take(Entry &entry) {
   if (entry.idle.empty()) [[unlikely]] {
     entry.operations.push_back(std::make_unique<Operation>(entry, *entry.plan, mesh_, windows_, pool_));
     entry.idle.reserve(entry.operations.size());
@@ -103,7 +104,7 @@ Operation &Communicator::take(Entry &entry) {
   return operation;
 }
 
-void Communicator::enlist(Operation &operation) {
+TUTTI_HOT void Communicator::enlist(Operation &operation) {
   if (distance(oldest_, operation.call) >= running_.size()) [[unlikely]] {
     std::vector<Operation *> more(running_.size() * 2);
     for (Operation *running : running_)
@@ -114,17 +115,14 @@ void Communicator::enlist(Operation &operation) {
   running_[operation.call & (running_.size() - 1)] = &operation;
 }
 
-void Communicator::retire(Operation &operation) {
-  // A message may end it while it waits for its turn to be tried again, which then finds it done.
-  if (std::exchange(operation.done, true)) return;
-  if (operation.lane != nullptr) {
-    operation.lane->active = false;
-    --active_lanes_;
-    return;
-  }
-  running_[operation.call & (running_.size() - 1)] = nullptr;
-  if (operation.call != oldest_) return;
-  while ((oldest_ = following(oldest_)) != next_call_)
+void Communicator::retire_lane(Lane &lane) {
+  lane.active = false;
+  --active_lanes_;
+}
+
+// From the first that may still be under way.
+void Communicator::find_oldest() {
+  for (; oldest_ != next_call_; oldest_ = following(oldest_))
     if (Operation *oldest = running_[oldest_ & (running_.size() - 1)]; oldest != nullptr) {
       oldest->execution.become_oldest();  // what that lets it send is among what it waits for
       return;
@@ -144,8 +142,17 @@ Result<> Communicator::prepare(const Call &call) {
     return {};
   last_ = Repeat::of(call.shape.collective, static_cast<std::int32_t>(call.shape.type),
                      static_cast<std::int32_t>(call.shape.op), call.shape.root, call.shape.count, call.shape.in_place);
-  const bool barrier = call.shape.collective == collectives::Collective::barrier;  // whose buffers are its own
-  last_bytes_ = barrier ? 0 : call.shape.count * last_conversion_.element_bytes();
+  const collectives::Form &form = collectives::form_of(call.shape.collective);
+  const auto bytes_of = [&](collectives::Extent extent) {
+    const bool blocks = form.partition == collectives::Partition::equal;
+    const collectives::Parameters parameters = {.ranks = ranks(), .rank = rank(), .root = call.shape.root};
+    return collectives::blocks_of(extent, parameters, blocks ? static_cast<std::uint32_t>(ranks()) : 1) *
+           call.shape.count * last_conversion_.element_bytes();
+  };
+  last_bytes_ = {};
+  if (call.shape.collective == collectives::Collective::barrier) return {};  // its buffers are its own
+  if (!call.shape.in_place) last_bytes_.input = bytes_of(form.input);
+  last_bytes_.output = bytes_of(form.output);
   return {};
 }
 
@@ -172,7 +179,7 @@ void Communicator::convert(Operation &operation, const Call &call, exec::Binding
   if (conversion.needed()) conversion.enter(call, binding);
 }
 
-Operation &Communicator::next_operation() {
+TUTTI_HOT Operation &Communicator::next_operation() {
   Operation &operation = take(*last_entry_);
   operation.call = std::exchange(next_call_, following(next_call_));
   enlist(operation);
@@ -188,14 +195,14 @@ Result<Operation *> Communicator::start(const Call &call) {
   return launch(operation);
 }
 
-Result<Operation *> Communicator::repeat(const void *input, void *output) {
+Operation *Communicator::repeat(const void *input, void *output) {
   Operation &operation = next_operation();
   bind(operation, input, output);
-  return launch(operation);
+  return begin(operation) ? &operation : nullptr;
 }
 
 // What differs from call to call; the operation has its number.
-void Communicator::bind(Operation &operation, const void *input, void *output) {
+TUTTI_HOT void Communicator::bind(Operation &operation, const void *input, void *output) {
   exec::Binding &binding = operation.execution.binding();
   if (operation.prepared != prepared_) [[unlikely]]
     prepare(operation);
@@ -224,52 +231,44 @@ void Communicator::hand_over(Operation &operation, const exec::Arrival &arrival)
   else operation.execution.arrive(arrival);
 }
 
-// Of an operation that is bound; what came early for it is handed over.
-Result<Operation *> Communicator::launch(Operation &operation) {
+// Of an operation that is bound; what came early for it is handed over. False: the communicator has failed.
+TUTTI_HOT bool Communicator::begin(Operation &operation) {
   operation.done = operation.overdue = false;
   operation.execution.start(operation.call == oldest_);
   inbox_.take(operation.call, [&](const exec::Arrival &arrival) { hand_over(operation, arrival); });
-  return launched(operation);
+  return begun(operation);
 }
 
-Result<Operation *> Communicator::launched(Operation &operation) {
-  if (failure_) [[unlikely]] {
-    operation.failure.reset();
-    if (operation.lane == nullptr) operation.entry.idle.push_back(&operation);
-    return tl::unexpected<Error>(*failure_);
-  }
-  look_at(operation);
+Result<Operation *> Communicator::launch(Operation &operation) {
+  if (!begin(operation)) return tl::unexpected<Error>(*failure_);
   return &operation;
 }
 
-Result<> Communicator::finish(Operation &operation) {
-  TUTTI_DCHECK(operation.done);
-  if (operation.lane == nullptr) operation.entry.idle.push_back(&operation);
-  if (operation.failure) [[unlikely]]
-    return tl::unexpected<Error>(*std::exchange(operation.failure, std::nullopt));
-  if (operation.converts) [[unlikely]]
-    operation.conversion->leave();
-  mesh_.settle();
+TUTTI_HOT bool Communicator::begun(Operation &operation) {
+  if (failure_) [[unlikely]] {
+    operation.failure.reset();
+    if (operation.lane == nullptr) operation.entry.idle.push_back(&operation);
+    return false;
+  }
+  look_at(operation);
+  return true;
+}
+
+Result<Operation *> Communicator::launched(Operation &operation) {
+  if (!begun(operation)) return tl::unexpected<Error>(*failure_);
+  return &operation;
+}
+
+// What is left to do of one that failed or whose results have to be made.
+Result<> Communicator::conclude(Operation &operation) {
+  if (operation.failure) return tl::unexpected<Error>(*std::exchange(operation.failure, std::nullopt));
+  operation.conversion->leave();
   return {};
 }
 
-match::Matcher &Communicator::matcher() {
-  if (matcher_ == nullptr)
-    matcher_ =
-        std::make_unique<match::Matcher>(mesh_, group_, identity_.id, identity_.generation, setting_.point_to_point);
-  return *matcher_;
-}
-
-Result<> Communicator::send(match::SendOperation &send) {
-  if (failure_) return tl::unexpected<Error>(*failure_);
-  matcher().send(send);
-  return {};
-}
-
-Result<> Communicator::receive(match::ReceiveOperation &receive) {
-  if (failure_) return tl::unexpected<Error>(*failure_);
-  matcher().receive(receive);
-  return {};
+void Communicator::make_matcher() {
+  matcher_ =
+      std::make_unique<match::Matcher>(mesh_, group_, identity_.id, identity_.generation, setting_.point_to_point);
 }
 
 Result<std::optional<match::Status>> Communicator::probe(std::int32_t source, std::int32_t tag) {
@@ -341,17 +340,16 @@ void Communicator::catch_up(const mesh::Record &record) {
   else take_notice(record);
 }
 
-void Communicator::deliver(const mesh::Record &record) {
-  ++deliveries_;
-  if (record.kind != link::Kind::data) [[unlikely]] {
+// What is no data of a call that runs, or whose signature is not simply that call's.
+void Communicator::deliver_other(const mesh::Record &record) {
+  if (record.kind != link::Kind::data) {
     if (link::is_point_to_point(record.kind)) return matcher().deliver(record);
     take_notice(record);
     mesh_.release(record);
     return;
   }
-  if (Operation *operation = find(record.stream.call); operation != nullptr) [[likely]] {
-    if (record.stream.signature != operation->signature &&
-        !operation->execution.expects(record.peer, record.stream.signature)) [[unlikely]] {
+  if (Operation *operation = find(record.stream.call); operation != nullptr) {
+    if (!operation->execution.expects(record.peer, record.stream.signature)) [[unlikely]] {
       mismatch(record.peer, record.stream.call);
       mesh_.release(record);
       return;

@@ -111,11 +111,15 @@ class Communicator {
   // The choice for a call by a commutative operator on so many bytes of a whole vector.
   Result<collectives::Choice> choose(collectives::Collective collective, std::uint64_t bytes) const;
   // Whether a call is the last one again, with other buffers perhaps; and that one, whose buffers are not null where
-  // there is something in them. A barrier has none.
+  // there is something in them, and apart. A barrier has none.
   bool repeats(const Repeat &call) const { return call == last_ && !failure_; }
-  Result<Operation *> repeat(const void *input, void *output);
-  // Bytes of each buffer of such a call.
-  std::size_t repeated_bytes() const { return last_bytes_; }
+  // Null: the communicator has failed meanwhile (failure()).
+  Operation *repeat(const void *input, void *output);
+  // Of such a call: the bytes of this rank's buffers; in place there is only one, the output.
+  struct BufferBytes {
+    std::size_t input = 0, output = 0;
+  };
+  const BufferBytes &repeated_bytes() const { return last_bytes_; }
   // Makes a persistent call, the same on all ranks; it lives until close(), in which nothing of it may be under way.
   // Error: as many made as there are numbers, since one that is still there.
   Result<Lane *> open();
@@ -123,19 +127,47 @@ class Communicator {
   // The same call at every start.
   Result<Operation *> start(Lane &lane, const Call &call);
   // Of an operation that is done: how it ended. It is the communicator's again.
-  Result<> finish(Operation &operation);
+  Result<> finish(Operation &operation) {
+    TUTTI_DCHECK(operation.done);
+    if (operation.lane == nullptr) operation.entry.idle.push_back(&operation);
+    if (operation.failure || operation.converts) [[unlikely]]
+      if (Result<> ended = conclude(operation); !ended) return ended;
+    mesh_.settle();
+    return {};
+  }
 
   // After the last meeting of all ranks: an error if one of them has started a persistent call more often.
   Result<> check_lanes();
 
   // Starts a send or a receive, which has to stay where it is until it is done. Ranks and tag are checked.
-  Result<> send(match::SendOperation &send);
-  Result<> receive(match::ReceiveOperation &receive);
+  Result<> send(match::SendOperation &send) {
+    if (failure_) [[unlikely]]
+      return tl::unexpected<Error>(*failure_);
+    matcher().send(send);
+    return {};
+  }
+  Result<> receive(match::ReceiveOperation &receive) {
+    if (failure_) [[unlikely]]
+      return tl::unexpected<Error>(*failure_);
+    matcher().receive(receive);
+    return {};
+  }
   // What a receive would match now.
   Result<std::optional<match::Status>> probe(std::int32_t source, std::int32_t tag);
 
   // Gives a message of this communicator to its call, or keeps it for a call to come.
-  void deliver(const mesh::Record &record);
+  void deliver(const mesh::Record &record) {
+    ++deliveries_;
+    if (record.kind == link::Kind::data) [[likely]]
+      if (Operation *operation = find(record.stream.call);
+          operation != nullptr && record.stream.signature == operation->signature) [[likely]] {
+        operation->execution.arrive({.record = record});
+        look_at(*operation);
+        return;
+      }
+    if (link::is_point_to_point(record.kind) && matcher_ != nullptr) return matcher_->deliver(record);
+    deliver_other(record);
+  }
   // A message that came before this communicator was there, and that the mesh has back.
   void catch_up(const mesh::Record &record);
   // Operations copy aside what has come from that rank and waits.
@@ -207,7 +239,12 @@ class Communicator {
   std::string state_of(std::uint32_t call) const;
 
  private:
-  match::Matcher &matcher();
+  match::Matcher &matcher() {
+    if (matcher_ == nullptr) [[unlikely]]
+      make_matcher();
+    return *matcher_;
+  }
+  void make_matcher();
   collectives::Situation situation_of(collectives::Collective collective, std::uint64_t bytes) const;
   Result<Entry *> entry_for(const Shape &shape);
   Result<> prepare(const Call &call);
@@ -222,8 +259,12 @@ class Communicator {
   void bind(Operation &operation, const Call &call);
   void bind(Operation &operation, const void *input, void *output);
   Result<Operation *> launch(Operation &operation);
+  bool begin(Operation &operation);
+  Result<> conclude(Operation &operation);
+  void deliver_other(const mesh::Record &record);
   void hand_over(Operation &operation, const exec::Arrival &arrival);
   Result<Operation *> launched(Operation &operation);
+  bool begun(Operation &operation);
   exec::Arrival kept(const mesh::Record &record);
   void deliver_to_lane(const mesh::Record &record);
   void take_early(Lane &lane);
@@ -233,7 +274,16 @@ class Communicator {
     return operation != nullptr && operation->call == call ? operation : nullptr;
   }
   void enlist(Operation &operation);
-  void retire(Operation &operation);
+  void retire(Operation &operation) {
+    // A message may end it while it waits for its turn to be tried again, which then finds it done.
+    if (std::exchange(operation.done, true)) return;
+    if (operation.lane != nullptr) [[unlikely]]
+      return retire_lane(*operation.lane);
+    running_[operation.call & (running_.size() - 1)] = nullptr;
+    if (operation.call == oldest_ && (oldest_ = following(oldest_)) != next_call_) find_oldest();
+  }
+  void retire_lane(Lane &lane);
+  void find_oldest();
   // After anything that may have moved it.
   void look_at(Operation &operation) {
     if (operation.execution.done()) retire(operation);
@@ -279,7 +329,7 @@ class Communicator {
   std::uint32_t last_signature_ = 0;
   Conversion last_conversion_;
   Repeat last_;  // of no call, where the last one cannot be repeated by that
-  std::size_t last_bytes_ = 0;
+  BufferBytes last_bytes_;
   std::uint64_t prepared_ = 0;  // how many shapes there were
 
   // By call number, modulo the size, which is a power of two and more than the distance from the oldest to the next.

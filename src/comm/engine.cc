@@ -11,6 +11,7 @@
 #include <cerrno>
 
 #include "base/clock.h"
+#include "base/hot.h"
 #include "base/log.h"
 
 namespace tutti::comm {
@@ -148,17 +149,18 @@ void Engine::retry() {
   }
 }
 
-void Engine::enter(Communicator &communicator) {
+TUTTI_HOT void Engine::enter(Communicator &communicator) {
   if (aborted()) [[unlikely]]
     look_around(0);
   // Another thread sleeps for all: what is started here may be what it waits for, or wait for grants, which raise no
   // event.
   if (asleep_) [[unlikely]]
     wake();
-  attend(communicator);
+  touch(communicator);
 }
 
-Result<Operation *> Engine::noted(const Communicator &communicator, const Call &call, Result<Operation *> operation) {
+Result<Operation *> Engine::noted(Communicator &communicator, const Call &call, Result<Operation *> operation) {
+  retry_due_ |= communicator.waits_for_grant();
   if (operation) [[likely]]
     recorder_.note(communicator, (*operation)->call, call.shape);
   return operation;
@@ -177,13 +179,17 @@ Result<Operation *> Engine::start(Communicator &communicator, Lane &lane, const 
 Result<> Engine::send(Communicator &communicator, match::SendOperation &send) {
   enter(communicator);
   recorder_.note(communicator, send);
-  return communicator.send(send);
+  Result<> begun = communicator.send(send);
+  retry_due_ |= communicator.waits_for_grant();
+  return begun;
 }
 
 Result<> Engine::receive(Communicator &communicator, match::ReceiveOperation &receive) {
   enter(communicator);
   recorder_.note(communicator, receive);
-  return communicator.receive(receive);
+  Result<> begun = communicator.receive(receive);
+  retry_due_ |= communicator.waits_for_grant();
+  return begun;
 }
 
 namespace {
@@ -209,12 +215,17 @@ Result<> Engine::run(Communicator &communicator, const Call &call, Lock &lock) {
 
 Result<> Engine::repeat(Communicator &communicator, const void *input, void *output, Lock &lock) {
   enter(communicator);
-  TUTTI_TRY(Operation * operation, communicator.repeat(input, output));
+  Operation *const operation = communicator.repeat(input, output);
+  if (operation == nullptr) [[unlikely]]
+    return tl::unexpected<Error>(*communicator.failure());
+  retry_due_ |= communicator.waits_for_grant();
   recorder_.note(communicator, operation->call, operation->shape);
   return complete(communicator, *operation, lock);
 }
 
-Result<> Engine::complete(Communicator &communicator, Operation &operation, Lock &lock) {
+TUTTI_HOT Result<> Engine::complete(Communicator &communicator, Operation &operation, Lock &lock) {
+  // It may be there already: in a stream of calls it is. Several threads have to be told (wait_for).
+  if (!operation.done && !lock.owns_lock()) progress(std::max(1u, operation.execution.open_steps()));
   if (!operation.done) {
     OfOperation condition(communicator, operation);
     wait_for(
@@ -222,7 +233,7 @@ Result<> Engine::complete(Communicator &communicator, Operation &operation, Lock
   }
   Result<> ended = communicator.finish(operation);
   if (mesh_->owes()) [[unlikely]]
-    settle(lock);
+    send_what_it_owes(lock);
   return ended;
 }
 

@@ -120,7 +120,11 @@ class Engine {
   Result<> agree(Communicator &communicator, const Ballot &mine, std::int64_t limit_ns, Lock &lock);
   // Until the acknowledgements that this rank owes have been posted: a peer's operation may wait for them, so nobody
   // leaves the library before.
-  void settle(Lock &lock);
+  void settle(Lock &lock) {
+    mesh_->settle();
+    if (mesh_->owes()) [[unlikely]]
+      send_what_it_owes(lock);
+  }
   // Until the fabric has delivered all that was sent, as far as peers still answer, or that time is over.
   void flush(std::int64_t timeout_ns, Lock &lock);
   // Progress for other threads, until stop() has been called.
@@ -140,7 +144,7 @@ class Engine {
   // Looks at what is not on the data path: deaths, breakages, aborts. Sets the communicators' failures.
   void look_around(std::int64_t now);
   Result<> complete(Communicator &communicator, Operation &operation, Lock &lock);
-  Result<Operation *> noted(const Communicator &communicator, const Call &call, Result<Operation *> operation);
+  Result<Operation *> noted(Communicator &communicator, const Call &call, Result<Operation *> operation);
   void fail_all(const Error &error);
   bool is_dead(int rank) const;
   void hear_not_made();
@@ -159,6 +163,7 @@ class Engine {
     touch(communicator);
     retry_due_ = true;
   }
+  void send_what_it_owes(Lock &lock);
   bool waits_for_grant() const;
   void sleep(const Condition &condition, Lock &lock);
   void wake();

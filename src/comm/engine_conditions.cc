@@ -6,7 +6,7 @@
 
 namespace tutti::comm {
 
-void Engine::settle(Lock &lock) {
+void Engine::send_what_it_owes(Lock &lock) {
   class Settled final : public Condition {
    public:
     explicit Settled(const Engine &engine) : engine_(engine) {}
@@ -21,7 +21,6 @@ void Engine::settle(Lock &lock) {
    private:
     const Engine &engine_;
   };
-  mesh_->settle();
   Settled condition(*this);
   wait(condition, lock);
 }

@@ -35,6 +35,7 @@ Execution::Execution(const Plan &plan, mesh::Mesh &mesh, Windows &windows, Pool 
   ready_.resize(std::bit_ceil(steps + 1));
   ready_mask_ = static_cast<std::uint32_t>(ready_.size() - 1);
   blocked_sends_.reserve(steps);
+  starters_.reserve(steps);
   for (Peer &peer : peers_) peer.pending.reserve(mesh.receive_window());
 }
 
@@ -75,6 +76,7 @@ void Execution::measure_steps() {
   if (scratch_.size() < scratch_bytes) scratch_.resize(scratch_bytes);
   for (Peer &peer : peers_) peer.expected = peer.due = 0;
   filled_steps_ = 0;
+  starters_.clear();
   for (std::size_t i = 0; i < runs_.size(); ++i) {
     const Step &step = plan_.steps()[i].step;
     const bool has_source = step.kind != Step::Kind::recv, has_target = step.kind != Step::Kind::send;
@@ -90,6 +92,11 @@ void Execution::measure_steps() {
     Peer &peer = peers_[static_cast<std::size_t>(plan_.steps()[i].peer_slot)];
     (has_target ? peer.expected : peer.due) += run.total;
   }
+  // What follows a step that moves bytes is tried when those have been.
+  for (const std::uint32_t step : plan_.starters())
+    if (runs_[step].total != 0 &&
+        std::ranges::all_of(plan_.edges(plan_.steps()[step]), [&](const Edge &e) { return runs_[e.step].total == 0; }))
+      starters_.push_back(step);
   element_shift_ = std::has_single_bit(binding_.element_bytes) ? std::countr_zero(binding_.element_bytes) : -1;
   measured_count_ = binding_.count;
   measured_element_bytes_ = binding_.element_bytes;
@@ -119,7 +126,15 @@ TUTTI_HOT void Execution::release(const PlanStep &plan_step, Run &run, std::uint
   run.released = to;
   if (to == run.total) --open_steps_;
   for (const std::uint32_t successor : plan_.successors(plan_step))
-    if (runs_[successor].released != runs_[successor].total) push(successor);
+    if (runs_[successor].released != runs_[successor].total && !lacks_message(successor)) push(successor);
+}
+
+// Of a receive for which nothing waits: what comes will try it.
+TUTTI_HOT bool Execution::lacks_message(std::uint32_t step) const {
+  const PlanStep &plan_step = plan_.steps()[step];
+  const Step::Kind kind = plan_step.step.kind;
+  return (kind == Step::Kind::recv || kind == Step::Kind::recv_reduce) &&
+         peers_[static_cast<std::size_t>(plan_step.peer_slot)].pending.empty();
 }
 
 // The common case: a send that follows nothing and is one message, at its turn.
@@ -155,8 +170,8 @@ void Execution::start(bool oldest) {
   open_steps_ = filled_steps_;
   blocked_ = false;
   contradicting_rank_ = -1;
-  for (const std::uint32_t step : plan_.starters())
-    if (runs_[step].total != 0 && !send_at_once(step)) advance(step);
+  for (const std::uint32_t step : starters_)
+    if (!send_at_once(step)) advance(step);
   if (ready_head_ != ready_tail_) drain();
 }
 

@@ -125,6 +125,7 @@ class Execution {
   void finish_arrival(Peer &peer, Arrival &arrival);
   void spill(Arrival &arrival);
   void release(const PlanStep &plan_step, Run &run, std::uint64_t to);
+  bool lacks_message(std::uint32_t step) const;
   std::uint64_t limit_of(const PlanStep &plan_step, std::uint32_t step) const;
   std::byte *address(const collectives::Range &range, std::uint64_t offset);
   const std::byte *read_address(const collectives::Range &range, std::uint64_t offset);
@@ -136,9 +137,10 @@ class Execution {
   Pool &pool_;
   Binding binding_;
   std::vector<std::byte> scratch_;
-  std::array<Layout, 3> layouts_;     // by buffer
-  std::vector<Run> runs_;             // by step
-  std::vector<std::uint32_t> ready_;  // a ring of steps that may be able to go on
+  std::array<Layout, 3> layouts_;        // by buffer
+  std::vector<Run> runs_;                // by step
+  std::vector<std::uint32_t> starters_;  // steps that may go on at once
+  std::vector<std::uint32_t> ready_;     // a ring of steps that may be able to go on
   std::uint32_t ready_head_ = 0, ready_tail_ = 0, ready_mask_ = 0;
   std::vector<std::uint32_t> blocked_sends_;
   std::vector<Peer> peers_;

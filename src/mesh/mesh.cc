@@ -231,14 +231,15 @@ void Mesh::write_grants(Peer &peer, bool signalled) {
 
 void Mesh::mark_grant(Peer &peer) {
   if (peer.grant_listed) return;
-  peer.grant_listed = true;
+  peer.grant_listed = unsettled_ = true;
   grants_due_.push_back(&peer);
 }
 
-void Mesh::settle() {
+void Mesh::settle_now() {
   for (const std::unique_ptr<Rail> &rail : rails_)
     if (rail->receives.spent() >= refill_batch_) refill(*rail);
   if (!grants_due_.empty()) write_due_grants();
+  unsettled_ = !grants_due_.empty();
 }
 
 void Mesh::write_due_grants() {
@@ -270,7 +271,9 @@ void Mesh::release(const Record &record) {
   Peer &peer = *peers_[static_cast<std::size_t>(record.peer)];
   --peer.held;
   if (record.buffer >= 0) {
-    peer.rail->receives.release(static_cast<std::uint32_t>(record.buffer));
+    ReceiveQueue &receives = peer.rail->receives;
+    receives.release(static_cast<std::uint32_t>(record.buffer));
+    unsettled_ |= receives.spent() >= refill_batch_;
     return;
   }
   // The sender reuses chunks in order, so one is granted again only when all before it are free, too.

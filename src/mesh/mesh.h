@@ -118,7 +118,10 @@ class Mesh {
   void release(const Record &record);
   // Posts the receive buffers that are free again, if they are a batch, and writes the grants that are due now. poll()
   // does it for the batch before; call it when an operation ends: the next poll may be long after.
-  void settle();
+  void settle() {
+    if (unsettled_) [[unlikely]]
+      settle_now();
+  }
   // Whether a link is known to be broken whose peer has not received all that was sent: a rank must not leave then,
   // since while it is elsewhere, nobody could send it again.
   bool owes() { return troubled() && owes_messages(); }
@@ -193,6 +196,7 @@ class Mesh {
   friend class Bringup;
   void post(Peer &peer, ibv_send_wr &request, bool wants_completion);
   void post_failed(Peer &peer, int error);
+  void settle_now();
   void post_eager(Peer &peer, const Stream &stream, link::Class message_class, link::Kind kind, std::uint8_t flags,
                   std::span<const std::byte> data);
   bool may_send(const Peer &peer, link::Class message_class, std::size_t bytes) const;
@@ -255,6 +259,7 @@ class Mesh {
   std::vector<Breakage> breakages_;
   std::vector<std::int32_t> troubled_;  // ranks
   std::vector<Letter> letters_;
+  bool unsettled_ = false;  // there may be something for settle() to do
   bool reconnecting_ = false;
   std::vector<bool> voided_;  // communicators, by number
   int limits_reached_ = 0;    // rails whose limit is not armed again yet

@@ -3,6 +3,7 @@
 // The C interface's rules beyond errors: structs that grow, texts and JSON, several worlds and threads, warnings.
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -309,6 +310,81 @@ TEST(Interface, ARepeatedCallIsRefusedForWhatIsWrongWithItsBuffers) {
       expect_error(tutti_broadcast(out.data(), 4, TUTTI_INT32, 2, comm), TUTTI_ERROR_ARGUMENT, {"root"});
       EXPECT_OK(tutti_barrier(comm));
       EXPECT_OK(tutti_barrier(comm));
+    }
+  });
+}
+
+// The same of those whose two buffers differ in size, or that only the root has.
+TEST(Interface, ARepeatedCallKnowsWhichBuffersThisRankHas) {
+  with_ranks(3, [](int rank, tutti_comm *comm) {
+    constexpr int kRoot = 1, kCount = 2;
+    const bool is_root = rank == kRoot;
+    using Call = std::function<tutti_result(const void *, void *)>;
+    struct Case {
+      const char *name;
+      Call call;
+      bool whole_in, whole_out;   // a block for each rank, where there is that buffer
+      bool has_in, has_out;       // this rank
+      std::int32_t first;         // what the first element of the output is, of ranks that put in rank + 1
+      std::size_t own;            // in place: where this rank's input is in the output, in elements
+      bool in_place_out = false;  // of a scatter, whose root says so of its output
+    };
+    const auto at = [&](std::int32_t value) { return is_root ? value : -1; };
+    const std::size_t block = static_cast<std::size_t>(rank) * kCount;
+    const Case cases[] = {
+        {"tutti_reduce",
+         [=](const void *in, void *out) { return tutti_reduce(in, out, kCount, TUTTI_INT32, TUTTI_SUM, kRoot, comm); },
+         false, false, true, is_root, at(6), 0},
+        {"tutti_reduce_scatter_block",
+         [=](const void *in, void *out) {
+           return tutti_reduce_scatter_block(in, out, kCount, TUTTI_INT32, TUTTI_SUM, comm);
+         },
+         true, false, true, true, 6, 0},
+        {"tutti_allgather",
+         [=](const void *in, void *out) { return tutti_allgather(in, out, kCount, TUTTI_INT32, comm); }, false, true,
+         true, true, 1, block},
+        {"tutti_gather",
+         [=](const void *in, void *out) { return tutti_gather(in, out, kCount, TUTTI_INT32, kRoot, comm); }, false,
+         true, true, is_root, at(1), block},
+        {"tutti_scatter",
+         [=](const void *in, void *out) { return tutti_scatter(in, out, kCount, TUTTI_INT32, kRoot, comm); }, true,
+         false, is_root, true, kRoot + 1, 0, true},
+        {"tutti_alltoall",
+         [=](const void *in, void *out) { return tutti_alltoall(in, out, kCount, TUTTI_INT32, comm); }, true, true,
+         true, true, 1, 0},
+        {"tutti_scan",
+         [=](const void *in, void *out) { return tutti_scan(in, out, kCount, TUTTI_INT32, TUTTI_SUM, comm); }, false,
+         false, true, true, (rank + 1) * (rank + 2) / 2, 0},
+    };
+    for (const Case &each : cases) {
+      SCOPED_TRACE(each.name);
+      for (int turn = 0; turn < 3; ++turn) {
+        const Ints in(each.whole_in ? 3 * kCount : kCount, rank + 1);
+        Ints out(3 * kCount, -1);
+        EXPECT_OK(each.call(in.data(), out.data()));
+        EXPECT_EQ(out[0], each.first);
+        // What a rank does not have may be anything.
+        EXPECT_OK(each.call(each.has_in ? in.data() : nullptr, each.has_out ? out.data() : nullptr));
+        if (each.has_in) expect_error(each.call(nullptr, out.data()), TUTTI_ERROR_ARGUMENT, {each.name, "in is null"});
+        if (each.has_out) expect_error(each.call(in.data(), nullptr), TUTTI_ERROR_ARGUMENT, {each.name, "out is null"});
+        if (each.has_in && each.has_out)
+          expect_error(each.call(out.data() + 1, out.data()), TUTTI_ERROR_ARGUMENT, {each.name, "overlap"});
+        const bool both = each.has_in && each.has_out;
+        if (!each.in_place_out && !both)
+          expect_error(each.call(TUTTI_IN_PLACE, out.data()), TUTTI_ERROR_ARGUMENT, {each.name, "TUTTI_IN_PLACE"});
+        Ints place(3 * kCount, -1);
+        std::fill_n(place.begin() + static_cast<std::ptrdiff_t>(each.own),
+                    each.whole_in ? 3 * kCount : static_cast<std::ptrdiff_t>(kCount), rank + 1);
+        if (each.in_place_out) {
+          EXPECT_OK(each.call(place.data(), both ? TUTTI_IN_PLACE : out.data()));
+          EXPECT_EQ(both ? place[2] : out[0], each.first);
+        } else {
+          EXPECT_OK(each.call(both ? TUTTI_IN_PLACE : in.data(), place.data()));
+          if (both) {
+            EXPECT_EQ(place[0], each.first);
+          }
+        }
+      }
     }
   });
 }

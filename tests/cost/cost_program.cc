@@ -31,6 +31,7 @@ void expect_value(std::int64_t is, std::int64_t should) {
 }
 
 std::int64_t mine[2];  // of each rank, in place
+std::int64_t made[4];  // what calls with two buffers give
 
 }  // namespace
 
@@ -39,6 +40,21 @@ extern "C" {
 [[gnu::noinline]] tutti_result counted_allreduce(tutti_comm *comm) {
   return tutti_allreduce(TUTTI_IN_PLACE, &mine[1], 1, TUTTI_INT64, TUTTI_SUM, comm);
 }
+// The end that receives, and the root.
+[[gnu::noinline]] tutti_result counted_broadcast(tutti_comm *comm) {
+  return tutti_broadcast(&mine[1], 1, TUTTI_INT64, 0, comm);
+}
+[[gnu::noinline]] tutti_result counted_broadcast_root(tutti_comm *comm) {
+  return tutti_broadcast(&mine[1], 1, TUTTI_INT64, 1, comm);
+}
+// The root.
+[[gnu::noinline]] tutti_result counted_reduce(tutti_comm *comm) {
+  return tutti_reduce(&mine[1], made, 1, TUTTI_INT64, TUTTI_SUM, 1, comm);
+}
+[[gnu::noinline]] tutti_result counted_allgather(tutti_comm *comm) {
+  return tutti_allgather(&mine[1], made, 1, TUTTI_INT64, comm);
+}
+[[gnu::noinline]] tutti_result counted_barrier(tutti_comm *comm) { return tutti_barrier(comm); }
 [[gnu::noinline]] tutti_result counted_send(tutti_comm *comm) {
   return tutti_send(&mine[1], 1, TUTTI_INT64, 0, 7, comm);
 }
@@ -73,6 +89,35 @@ const Case kAllreduce = {
       expect_value(mine[0], i + 1000);
       expect_value(mine[1], i + 1000);
     }};
+const Case kBroadcast = {counted_broadcast,
+                         [](tutti_comm *other, int i) {
+                           mine[0] = i;
+                           expect(tutti_broadcast(&mine[0], 1, TUTTI_INT64, 0, other));
+                         },
+                         [](tutti_comm *, tutti_comm *, int i) { expect_value(mine[1], i); }};
+const Case kBroadcastRoot = {counted_broadcast_root, [](tutti_comm *, int i) { mine[1] = i; },
+                             [](tutti_comm *other, tutti_comm *, int i) {
+                               expect(tutti_broadcast(&mine[0], 1, TUTTI_INT64, 1, other));
+                               expect_value(mine[0], i);
+                             }};
+const Case kReduce = {counted_reduce,
+                      [](tutti_comm *other, int i) {
+                        mine[0] = i, mine[1] = 1000;
+                        expect(tutti_reduce(&mine[0], nullptr, 1, TUTTI_INT64, TUTTI_SUM, 1, other));
+                      },
+                      [](tutti_comm *, tutti_comm *, int i) { expect_value(made[0], i + 1000); }};
+const Case kAllgather = {counted_allgather,
+                         [](tutti_comm *other, int i) {
+                           mine[0] = i, mine[1] = 1000;
+                           expect(tutti_iallgather(&mine[0], &made[2], 1, TUTTI_INT64, other, &request));
+                         },
+                         [](tutti_comm *, tutti_comm *, int i) {
+                           expect(tutti_wait(&request, nullptr));
+                           expect_value(made[0] + made[1], i + 1000);
+                           expect_value(made[2] + made[3], i + 1000);
+                         }};
+const Case kBarrier = {counted_barrier, [](tutti_comm *other, int) { expect(tutti_ibarrier(other, &request)); },
+                       [](tutti_comm *, tutti_comm *, int) { expect(tutti_wait(&request, nullptr)); }};
 // Something goes the other way each time, as in a ping-pong, so that credits ride in messages.
 const Case kSend = {counted_send, [](tutti_comm *, int i) { mine[1] = i; },
                     [](tutti_comm *other, tutti_comm *self, int i) {
@@ -122,6 +167,21 @@ extern "C" {
 [[gnu::noinline]] void phase_allreduce(tutti_comm *other, tutti_comm *self) {
   run(kAllreduce, other, self, kAllreduce.counted, kTimes);
 }
+[[gnu::noinline]] void phase_broadcast(tutti_comm *other, tutti_comm *self) {
+  run(kBroadcast, other, self, kBroadcast.counted, kTimes);
+}
+[[gnu::noinline]] void phase_broadcast_root(tutti_comm *other, tutti_comm *self) {
+  run(kBroadcastRoot, other, self, kBroadcastRoot.counted, kTimes);
+}
+[[gnu::noinline]] void phase_reduce(tutti_comm *other, tutti_comm *self) {
+  run(kReduce, other, self, kReduce.counted, kTimes);
+}
+[[gnu::noinline]] void phase_allgather(tutti_comm *other, tutti_comm *self) {
+  run(kAllgather, other, self, kAllgather.counted, kTimes);
+}
+[[gnu::noinline]] void phase_barrier(tutti_comm *other, tutti_comm *self) {
+  run(kBarrier, other, self, kBarrier.counted, kTimes);
+}
 [[gnu::noinline]] void phase_send(tutti_comm *other, tutti_comm *self) {
   run(kSend, other, self, kSend.counted, kTimes);
 }
@@ -143,6 +203,11 @@ int main() {
   run(kAllreduce, other, self, warm_allreduce, 64);
   run(kSend, other, self, warm_send, 64);
   phase_allreduce(other, self);
+  phase_broadcast(other, self);
+  phase_broadcast_root(other, self);
+  phase_reduce(other, self);
+  phase_allgather(other, self);
+  phase_barrier(other, self);
   phase_send(other, self);
   phase_recv(other, self);
   std::printf("%d\n", kTimes);

@@ -90,7 +90,7 @@ def case_json():
 def case_limit():
     # Both ranks have to run at the same moment, which a busy host denies them now and then; it says so, then.
     for _ in range(5):
-        done = run(2, "broadcast", "-b", "8", "-e", "1M", "-f", "1024", "--vs", "limit")
+        done = run(2, "broadcast", "--sizes", "8,1M", "--vs", "limit")
         if "do not run at the same time" not in done.stderr:
             break
     if (os.cpu_count() or 1) < 2 or len(os.sched_getaffinity(0)) < 2:

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 
 # The phases of the program, in its order.
-CALLS = ("allreduce", "send", "recv")
+CALLS = ("allreduce", "broadcast", "broadcast_root", "reduce", "allgather", "barrier", "send", "recv")
 
 
 class Failed(Exception):

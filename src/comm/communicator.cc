@@ -44,6 +44,7 @@ Communicator::Communicator(mesh::Mesh &mesh, mesh::Group group, Identity identit
       next_call_(setting.first_call & kCallMask),
       windows_(mesh, group_, {.communicator = identity.id, .signature = identity.generation}, setting.window_bytes),
       running_(kFirstRunning),
+      running_mask_(kFirstRunning - 1),
       oldest_(next_call_),
       inbox_(pool_, next_call_) {
   waiting_.reserve(kFirstRunning);
@@ -105,14 +106,15 @@ TUTTI_HOT Operation &Communicator::take(Entry &entry) {
 }
 
 TUTTI_HOT void Communicator::enlist(Operation &operation) {
-  if (distance(oldest_, operation.call) >= running_.size()) [[unlikely]] {
+  if (distance(oldest_, operation.call) > running_mask_) [[unlikely]] {
     std::vector<Operation *> more(running_.size() * 2);
     for (Operation *running : running_)
       if (running != nullptr) more[running->call & (more.size() - 1)] = running;
     running_ = std::move(more);
+    running_mask_ = static_cast<std::uint32_t>(running_.size() - 1);
     waiting_.reserve(running_.size());
   }
-  running_[operation.call & (running_.size() - 1)] = &operation;
+  running_[operation.call & running_mask_] = &operation;
 }
 
 void Communicator::retire_lane(Lane &lane) {
@@ -123,7 +125,7 @@ void Communicator::retire_lane(Lane &lane) {
 // From the first that may still be under way.
 void Communicator::find_oldest() {
   for (; oldest_ != next_call_; oldest_ = following(oldest_))
-    if (Operation *oldest = running_[oldest_ & (running_.size() - 1)]; oldest != nullptr) {
+    if (Operation *oldest = running_[oldest_ & running_mask_]; oldest != nullptr) {
       oldest->execution.become_oldest();  // what that lets it send is among what it waits for
       return;
     }
@@ -354,7 +356,7 @@ void Communicator::deliver_other(const mesh::Record &record) {
       mesh_.release(record);
       return;
     }
-    operation->execution.arrive({.record = record});
+    operation->execution.arrive(record);
     look_at(*operation);
     return;
   }

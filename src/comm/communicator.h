@@ -161,7 +161,7 @@ class Communicator {
     if (record.kind == link::Kind::data) [[likely]]
       if (Operation *operation = find(record.stream.call);
           operation != nullptr && record.stream.signature == operation->signature) [[likely]] {
-        operation->execution.arrive({.record = record});
+        operation->execution.arrive(record);
         look_at(*operation);
         return;
       }
@@ -270,7 +270,7 @@ class Communicator {
   void take_early(Lane &lane);
   void retry_windows();
   Operation *find(std::uint32_t call) const {
-    Operation *operation = running_[call & (running_.size() - 1)];
+    Operation *operation = running_[call & running_mask_];
     return operation != nullptr && operation->call == call ? operation : nullptr;
   }
   void enlist(Operation &operation);
@@ -279,7 +279,7 @@ class Communicator {
     if (std::exchange(operation.done, true)) return;
     if (operation.lane != nullptr) [[unlikely]]
       return retire_lane(*operation.lane);
-    running_[operation.call & (running_.size() - 1)] = nullptr;
+    running_[operation.call & running_mask_] = nullptr;
     if (operation.call == oldest_ && (oldest_ = following(oldest_)) != next_call_) find_oldest();
   }
   void retire_lane(Lane &lane);
@@ -334,6 +334,7 @@ class Communicator {
 
   // By call number, modulo the size, which is a power of two and more than the distance from the oldest to the next.
   std::vector<Operation *> running_;
+  std::uint32_t running_mask_;
   std::uint32_t oldest_;  // the first that is not done, or next_call_
   std::vector<Operation *> waiting_;
   std::size_t next_retry_ = 0;  // in it

@@ -119,7 +119,7 @@ void Communicator::deliver_to_lane(const mesh::Record &record) {
   if (before == nullptr && lane.active && start == start_of(lane.call())) {
     Operation &operation = *lane.operation;
     if (operation.execution.expects(record.peer, record.stream.signature)) {
-      operation.execution.arrive({.record = record});
+      operation.execution.arrive(record);
       look_at(operation);
       return;
     }

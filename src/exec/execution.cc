@@ -266,18 +266,17 @@ TUTTI_HOT void Execution::give_back(const Arrival &arrival) {
   else mesh_.release(arrival.record);
 }
 
-// The common case: a message that its step can use whole, with nothing waiting before it.
-TUTTI_HOT bool Execution::take_at_once(Peer &peer, std::uint32_t step, const Arrival &arrival) {
+// The common case: a message that its step can use whole, with nothing waiting before it. It is not given back here.
+TUTTI_HOT bool Execution::take_at_once(Peer &peer, std::uint32_t step, const mesh::Record &record) {
   const PlanStep &plan_step = plan_.steps()[step];
   Run &run = runs_[step];
-  const std::uint32_t bytes = arrival.record.bytes;
+  const std::uint32_t bytes = record.bytes;
   const std::uint64_t after = run.done + bytes;
   if (after > run.total || (plan_step.edges != 0 && after > limit_of(plan_step, step))) return false;
-  consume(plan_step, run, arrival.record.payload, bytes);
+  consume(plan_step, run, record.payload, bytes);
   run.done = after;
   peer.consumed += bytes;
-  give_back(arrival);
-  windows_.consumed(arrival.record.peer, bytes);
+  windows_.consumed(record.peer, bytes);
   release(plan_step, run, after);
   return true;
 }
@@ -337,26 +336,35 @@ void Execution::advance_local(std::uint32_t step, std::uint64_t limit) {
   release(plan_.steps()[step], run, limit);
 }
 
+void Execution::arrive(const mesh::Record &record) {
+  const std::int32_t slot = plan_.slot_of(record.peer);
+  if (slot >= 0) [[likely]] {
+    Peer &peer = peers_[static_cast<std::size_t>(slot)];
+    const std::uint32_t step = receive_step(peer, slot);
+    if (step != kNoStep && peer.pending.empty() && take_at_once(peer, step, record)) [[likely]] {
+      mesh_.release(record);
+      if (ready_head_ != ready_tail_) drain();
+      return;
+    }
+  }
+  arrive(Arrival{.record = record});
+}
+
 void Execution::arrive(const Arrival &arrival) {
   const std::int32_t slot = plan_.slot_of(arrival.record.peer);
-  if (slot < 0) {
+  const std::uint32_t step = slot < 0 ? kNoStep : receive_step(peers_[static_cast<std::size_t>(slot)], slot);
+  if (step == kNoStep) {
     contradicting_rank_ = arrival.record.peer;
     give_back(arrival);
     return;
   }
   Peer &peer = peers_[static_cast<std::size_t>(slot)];
-  const std::uint32_t step = receive_step(peer, slot);
-  if (step == kNoStep) [[unlikely]] {
-    contradicting_rank_ = arrival.record.peer;
+  if (peer.pending.empty() && take_at_once(peer, step, arrival.record)) {
     give_back(arrival);
-    return;
+  } else {
+    peer.pending.push_back(arrival);
+    push(step);
   }
-  if (peer.pending.empty() && take_at_once(peer, step, arrival)) [[likely]] {
-    if (ready_head_ != ready_tail_) drain();
-    return;
-  }
-  peer.pending.push_back(arrival);
-  push(step);
   drain();
 }
 

@@ -62,6 +62,7 @@ class Execution {
   void start(bool oldest = true);
   void become_oldest() { oldest_ = true; }
   // A record of this stream. Takes it over: it is released, or its memory freed, when consumed.
+  void arrive(const mesh::Record &record);
   void arrive(const Arrival &arrival);
   // Copies aside what has come from that rank and waits: it may not use up what its peer may send (Mesh::crowded).
   void make_room(int rank);
@@ -120,7 +121,7 @@ class Execution {
   }
   std::uint32_t receive_step(Peer &peer, int slot) const;
   bool send_at_once(std::uint32_t step);
-  bool take_at_once(Peer &peer, std::uint32_t step, const Arrival &arrival);
+  bool take_at_once(Peer &peer, std::uint32_t step, const mesh::Record &record);
   void give_back(const Arrival &arrival);
   void finish_arrival(Peer &peer, Arrival &arrival);
   void spill(Arrival &arrival);

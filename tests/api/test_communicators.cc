@@ -343,6 +343,7 @@ TEST(Communicators, RequestsOfAFailedOneKeepItsError) {
     EXPECT_OK(tutti_iallreduce(TUTTI_IN_PLACE, never.data(), 20, TUTTI_INT32, TUTTI_SUM, comm, requests.data()));
     EXPECT_OK(tutti_wait(requests.data(), nullptr));
     EXPECT_OK(tutti_ibroadcast(never.data(), 20, TUTTI_INT32, 0, comm, requests.data()));
+    EXPECT_OK(tutti_barrier(world)) << "all have started it before it fails";
     tutti_result result = tutti_allreduce(TUTTI_IN_PLACE, buffer.data(), count, TUTTI_INT32, TUTTI_SUM, comm);
     for (int call = 0; result == TUTTI_SUCCESS && call < 100'000; ++call) result = sum(comm, 10);
     EXPECT_EQ(result, TUTTI_ERROR_MISMATCH);

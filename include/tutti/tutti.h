@@ -8,8 +8,7 @@
  * - Structs start with their own size; a caller sets it with TUTTI_INIT_STRUCT. They grow at the end only. A zero field
  *   means the default; a non-zero field that this library does not know is an error, never ignored.
  * - A world belongs to one thread at a time, unless options.threads asks for a lock. tutti_abort may come from any
- * thread at any time, also while the world is being freed or after it. tutti_comm_free is the last call of a world: no
- * other call on it may be running or begin on another thread.
+ * thread at any time, also while the world is being freed or after it; no other call may begin while it is.
  */
 #ifndef TUTTI_TUTTI_H
 #define TUTTI_TUTTI_H
@@ -151,11 +150,12 @@ typedef struct {
 TUTTI_API tutti_result tutti_init(const tutti_bootstrap *bootstrap, const tutti_options *options,
                                   tutti_comm **world) TUTTI_NOEXCEPT;
 
-/* Frees a communicator, *comm is null then. Collective. STATE while an operation on it is under way here; done ones may
- * still be waited for later. Freeing the world finalizes: its memory, threads, connections and requests go; later uses
- * are COMM errors. Should a rank die or leave before all come here, the error says so, and everything is freed all the
- * same. A world with a rank that is known to be dead is freed by those that live: they meet without it (success), for
- * as long as it takes if they went on with tutti_comm_shrink, else for 5 s at most. */
+/* Frees a communicator, *comm is null then. Collective. STATE while an operation on it is under way here, or another
+ * thread is in a call on it (the world: on any); done ones may be waited for later. Freeing the world finalizes: its
+ * memory, threads, connections and requests go; later uses are COMM errors. Should a rank die or leave before all come
+ * here, the error says so, and everything is freed all the same. A world with a rank that is known to be dead is freed
+ * by those that live: they meet without it (success), for as long as it takes if they went on with tutti_comm_shrink,
+ * else for 5 s at most. */
 TUTTI_API tutti_result tutti_comm_free(tutti_comm **comm) TUTTI_NOEXCEPT;
 
 /* Ends all traffic of this process's world with TUTTI_ERROR_ABORTED, here and now; peers see this rank leave
@@ -371,7 +371,7 @@ TUTTI_API tutti_result tutti_start(tutti_request *request) TUTTI_NOEXCEPT;
 /* Waits until the operation is done, and returns how it ended, which is the status's result, too. Done, even with an
  * error, the buffers are the caller's; *request is set to null, or, if it is persistent, becomes inactive. A null or
  * inactive request is done at once, and its status is empty. status may be null. Errors: those of the operation, and
- * ARGUMENT for what is no request. */
+ * ARGUMENT for what is no request, or is waited for twice. */
 TUTTI_API tutti_result tutti_wait(tutti_request **request, tutti_status *status) TUTTI_NOEXCEPT;
 /* The same if it is done by now (*done 1); else success and *done 0. Lets all operations go on. */
 TUTTI_API tutti_result tutti_test(tutti_request **request, int32_t *done, tutti_status *status) TUTTI_NOEXCEPT;

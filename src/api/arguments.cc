@@ -24,6 +24,7 @@ Result<> check_elements(const char *function, const Elements &elements, std::siz
                 elements.bytes);
   if (buffer == nullptr && count != 0)
     return fail(Code::argument, "{}: {} is null and count is {}", function, buffer_name, count);
+  if (count != 0) TUTTI_TRY(check_not_in_place(function, buffer, buffer_name, "stands for the other buffer only"));
   return {};
 }
 
@@ -69,6 +70,8 @@ Result<std::size_t> check_list(const char *function, const Elements &elements, i
   if (list.buffer == nullptr && total != 0)
     return fail(Code::argument, "{}: {} is null and {} ask for {} elements", function, list.buffer_name,
                 list.counts_name, total);
+  if (total != 0)
+    TUTTI_TRY(check_not_in_place(function, list.buffer, list.buffer_name, "stands for the other buffer only"));
   return total;
 }
 

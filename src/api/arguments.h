@@ -12,10 +12,13 @@
 
 namespace tutti::api {
 
+// Whether it is neither null nor TUTTI_IN_PLACE, which are the lowest and the highest address.
+inline bool is_buffer(const void *buffer) { return reinterpret_cast<std::uintptr_t>(buffer) - 1 < UINTPTR_MAX - 1; }
+
 // What check_elements() refuses, in a few instructions: every call is asked. Counts that may be too large are looked at
 // again.
 inline bool plain_elements(std::size_t element_bytes, std::size_t count, const void *buffer) {
-  return element_bytes != 0 && count >> 48 == 0 && (buffer != nullptr || count == 0);
+  return element_bytes != 0 && count >> 48 == 0 && (is_buffer(buffer) || count == 0);
 }
 
 bool plain_elements(tutti_type type, std::size_t count, const void *buffer) = delete;  // a type is no size
@@ -28,6 +31,7 @@ struct Elements {
       : Elements(named, reduce::type_bytes(named)) {}  // NOLINT: what calls without operators name
   Elements(tutti_type named, std::size_t size) : type(named), bytes(size) {}
 };
+// `buffer` is what is used: in place, where the elements are.
 Result<> check_elements(const char *function, const Elements &elements, std::size_t count, const void *buffer,
                         const char *buffer_name);
 // `blocks` of `count` elements each.

@@ -28,19 +28,19 @@ inline Result<> bind_vector(const char *function, const tutti_call &given, const
   }
   if (given.op == TUTTI_AVG && collective != collectives::Collective::allreduce) [[unlikely]]
     return no_mean_of_some(function);
-  if (!plain_elements(element, given.count, given.out) || !plain_elements(element, given.count, given.in))
-      [[unlikely]] {
-    TUTTI_TRY(check_elements(function, {given.type, element}, given.count, given.out, "out"));
-    TUTTI_TRY(check_elements(function, {given.type, element}, given.count, given.in, "in"));
-  }
   const bool in_place = given.in == TUTTI_IN_PLACE || given.in == given.out;
+  const void *input = in_place ? given.out : given.in;
+  if (!plain_elements(element, given.count, given.out) || !plain_elements(element, given.count, input)) [[unlikely]] {
+    TUTTI_TRY(check_elements(function, {given.type, element}, given.count, given.out, "out"));
+    TUTTI_TRY(check_elements(function, {given.type, element}, given.count, input, "in"));
+  }
   const std::size_t bytes = given.count * element;
   if (!in_place) TUTTI_TRY(check_apart(function, given.in, bytes, given.out, bytes));
   call.shape.collective = collective;
   call.shape.type = static_cast<reduce::Type>(given.type);
   call.shape.count = given.count;
   call.shape.in_place = in_place;
-  call.input = in_place ? given.out : given.in;
+  call.input = input;
   call.output = given.out;
   return {};
 }

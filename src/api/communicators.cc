@@ -5,7 +5,7 @@
 #include <span>
 
 #include "api/guard.h"
-#include "api/handle.h"
+#include "api/inside.h"
 
 namespace tutti::api {
 namespace {
@@ -15,10 +15,9 @@ template <class Member>
 Result<> make(const char *function, tutti_comm *parent, tutti_comm **made, const Member &member) {
   if (made == nullptr) return fail(Code::argument, "{}: made is null", function);
   *made = nullptr;
-  const Comm *found = find_comm(parent);
-  if (found == nullptr) return no_comm(function);
-  comm::Lock lock = found->world->lock();
-  TUTTI_TRY(comm::Communicator * communicator, member(*found, lock));
+  InsideComm found(parent);
+  if (!found) return no_comm(function);
+  TUTTI_TRY(comm::Communicator * communicator, member(*found, found.lock()));
   if (communicator == nullptr) return {};
   TUTTI_TRY(*made, make_handle(Comm{found->world, communicator}));
   return {};
@@ -50,22 +49,27 @@ tutti_result tutti_comm_free(tutti_comm **comm) noexcept {
     tutti_comm *const handle = *comm;
     const Comm *live = find_comm(handle);
     if (live == nullptr) return no_comm("tutti_comm_free");
-    if (!live->is_world()) {
-      const comm::Lock lock = live->world->lock();
-      if (live->communicator->running() && !live->communicator->failure())
-        return fail(Code::state, "tutti_comm_free: an operation is under way; wait for it first");
-    }
-    const Comm found = begin_free(handle);
-    if (found.world == nullptr) return no_comm("tutti_comm_free");
-    *comm = nullptr;
+    World &world = *world_of(*live);
     Result<> met;
-    if (found.is_world()) {
-      met = found.world->finalize();
-    } else {
-      comm::Lock lock = found.world->lock();
-      found.world->requests().outlive(*found.communicator);
-      met = found.world->family().free(*found.communicator, lock);
+    {
+      Inside self(world);
+      if (find_comm(handle) != live) return no_comm("tutti_comm_free");
+      comm::Communicator &communicator = *live->communicator;
+      const bool is_world = live->is_world();
+      if (is_world ? world.inside.load(std::memory_order_acquire) > 1 : communicator.inside != 0)
+        return fail(Code::state, "tutti_comm_free: another thread is in a call; wait for it first");
+      if (!is_world && communicator.running() && !communicator.failure())
+        return fail(Code::state, "tutti_comm_free: an operation is under way; wait for it first");
+      begin_free(handle);
+      *comm = nullptr;
+      if (!is_world) {
+        world.requests().outlive(communicator);
+        met = world.family().free(communicator, self.lock());
+        end_free(handle);
+        return met;
+      }
     }
+    met = world.finalize();
     end_free(handle);
     return met;
   });
@@ -73,8 +77,8 @@ tutti_result tutti_comm_free(tutti_comm **comm) noexcept {
 
 tutti_result tutti_comm_rank(tutti_comm *comm, int32_t *rank) noexcept {
   return guarded([&]() -> Result<> {
-    const Comm *found = find_comm(comm);
-    if (found == nullptr) return no_comm("tutti_comm_rank");
+    const InsideComm found(comm);
+    if (!found) return no_comm("tutti_comm_rank");
     if (rank == nullptr) return fail(Code::argument, "tutti_comm_rank: rank is null");
     *rank = found->communicator->rank();
     return {};
@@ -83,8 +87,8 @@ tutti_result tutti_comm_rank(tutti_comm *comm, int32_t *rank) noexcept {
 
 tutti_result tutti_comm_size(tutti_comm *comm, int32_t *size) noexcept {
   return guarded([&]() -> Result<> {
-    const Comm *found = find_comm(comm);
-    if (found == nullptr) return no_comm("tutti_comm_size");
+    const InsideComm found(comm);
+    if (!found) return no_comm("tutti_comm_size");
     if (size == nullptr) return fail(Code::argument, "tutti_comm_size: size is null");
     *size = found->communicator->ranks();
     return {};
@@ -130,10 +134,9 @@ tutti_result tutti_comm_shrink(tutti_comm *comm, tutti_comm **made) noexcept {
 
 tutti_result tutti_comm_failed(tutti_comm *comm, size_t *count, int32_t *ranks) noexcept {
   return guarded([&]() -> Result<> {
-    const Comm *found = find_comm(comm);
-    if (found == nullptr) return no_comm("tutti_comm_failed");
+    const InsideComm found(comm);
+    if (!found) return no_comm("tutti_comm_failed");
     if (count == nullptr) return fail(Code::argument, "tutti_comm_failed: count is null");
-    const comm::Lock lock = found->world->lock();
     found->world->engine().look_now();
     const std::vector<std::int32_t> dead = found->communicator->dead();
     const std::size_t room = ranks != nullptr ? std::min(*count, dead.size()) : 0;
@@ -146,12 +149,11 @@ tutti_result tutti_comm_failed(tutti_comm *comm, size_t *count, int32_t *ranks) 
 tutti_result tutti_comm_set_algorithms(tutti_comm *comm, const char *algorithms) noexcept {
   constexpr const char *function = "tutti_comm_set_algorithms";
   return guarded([&]() -> Result<> {
-    const Comm *found = find_comm(comm);
-    if (found == nullptr) return no_comm(function);
+    const InsideComm found(comm);
+    if (!found) return no_comm(function);
     if (algorithms == nullptr) return fail(Code::argument, "{}: algorithms is null", function);
     Result<collectives::Overrides> parsed = collectives::parse_overrides(algorithms, function);
     if (!parsed) return fail(Code::argument, "{}; `tutti-sched list` describes algorithms", parsed.error().text);
-    comm::Lock lock = found->world->lock();
     collectives::Overrides overrides = found->communicator->setting().overrides;
     for (std::size_t i = 0; i < overrides.variants.size(); ++i)
       if (parsed->variants[i] != nullptr) overrides.variants[i] = parsed->variants[i];
@@ -164,9 +166,10 @@ tutti_result tutti_comm_translate(tutti_comm *from, size_t count, const int32_t 
                                   int32_t *translated) noexcept {
   constexpr const char *function = "tutti_comm_translate";
   return guarded([&]() -> Result<> {
-    const Comm *here = find_comm(from), *there = find_comm(to);
-    if (here == nullptr || there == nullptr) return no_comm(function);
-    if (here->world != there->world)
+    const InsideComm here(from);
+    const Comm *there = find_comm(to);
+    if (!here || there == nullptr) return no_comm(function);
+    if (here->world != world_of(*there))
       return fail(Code::argument, "{}: the communicators are of two worlds, whose ranks have nothing in common",
                   function);
     if (count != 0 && (ranks == nullptr || translated == nullptr))

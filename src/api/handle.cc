@@ -30,16 +30,16 @@ std::uintptr_t value_of(const tutti_comm *handle) { return reinterpret_cast<std:
 void give_slot(Slot &slot) {
   slot.handle.store(0, std::memory_order_release);
   slot.ending = 0;
-  slot.comm = {};
   slot.next_free = table().free;
   table().free = &slot;
 }
 
-// With the mutex held. Null when all are in use.
-Slot *take_slot() {
+// With the mutex held.
+Result<Slot *> take_slot() {
   if (table().free == nullptr) {
     auto *chunk = table().slots.grow();
-    if (chunk == nullptr) return nullptr;
+    if (chunk == nullptr)
+      return fail(Code::limit, "this process has {} communicators, and cannot have more", table().slots.kMost);
     for (Slot &slot : *chunk) give_slot(slot);
   }
   Slot *slot = table().free;
@@ -48,25 +48,23 @@ Slot *take_slot() {
 }
 
 tutti_comm *publish(Slot &slot, const Comm &comm) {
-  slot.comm = comm;
+  std::atomic_ref(slot.comm.world).store(comm.world, std::memory_order_relaxed);  // as world_of() reads it
+  slot.comm.communicator = comm.communicator;
   return reinterpret_cast<tutti_comm *>(table().slots.publish(slot));
 }
 
 }  // namespace
 
-tutti_comm *make_handle(std::unique_ptr<World> world) {
+Result<tutti_comm *> make_handle(std::unique_ptr<World> world) {
   const std::scoped_lock lock(table().mutex);
-  Slot *slot = take_slot();
-  TUTTI_CHECK(slot != nullptr, "more than {} communicators in one process", table().slots.kMost);
+  TUTTI_TRY(Slot * slot, take_slot());
   slot->world = std::move(world);
   return publish(*slot, {slot->world.get(), &slot->world->communicator()});
 }
 
 Result<tutti_comm *> make_handle(const Comm &comm) {
   const std::scoped_lock lock(table().mutex);
-  Slot *slot = take_slot();
-  if (slot == nullptr)
-    return fail(Code::limit, "this process has {} communicators, and cannot have more", table().slots.kMost);
+  TUTTI_TRY(Slot * slot, take_slot());
   return publish(*slot, comm);
 }
 
@@ -75,13 +73,12 @@ const Comm *find_comm(const tutti_comm *handle) {
   return slot != nullptr ? &slot->comm : nullptr;
 }
 
-Comm begin_free(const tutti_comm *handle) {
+void begin_free(const tutti_comm *handle) {
   const std::scoped_lock lock(table().mutex);
   Slot *slot = table().slots.find(value_of(handle));
-  if (slot == nullptr) return {};
+  TUTTI_CHECK(slot != nullptr);
   slot->ending = value_of(handle);
   slot->handle.store(0, std::memory_order_release);
-  return slot->comm;
 }
 
 void end_free(const tutti_comm *handle) {
@@ -93,7 +90,7 @@ void end_free(const tutti_comm *handle) {
   give_slot(slot);
   if (!world) return;
   table().slots.each([&](Slot &other) {
-    if (other.comm.world == world.get()) give_slot(other);
+    if (other.handle != 0 && other.comm.world == world.get()) give_slot(other);
   });
 }
 

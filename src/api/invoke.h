@@ -6,50 +6,48 @@
 #include "api/arguments.h"
 #include "api/calls.h"
 #include "api/guard.h"
-#include "api/handle.h"
+#include "api/inside.h"
 
 namespace tutti::api {
 
 // The binding is a template argument, so that the short ones are compiled in.
 template <auto Binding>
 Result<> run(const char *function, const tutti_call &given, tutti_comm *handle) {
-  const Comm *comm = find_comm(handle);
-  if (comm == nullptr) [[unlikely]]
+  InsideComm comm(handle);
+  if (!comm) [[unlikely]]
     return no_comm(function);
   comm::Call call;
   TUTTI_TRY(Binding(function, given, *comm->communicator, call));
-  comm::Lock lock = comm->world->lock();
-  return comm->world->engine().run(*comm->communicator, call, lock);
+  return comm->world->engine().run(*comm->communicator, call, comm.lock());
 }
 
-Result<> start_bound(World &world, comm::Communicator &communicator, const comm::Call &call, tutti_request **request);
+Result<> start_bound(const Comm &comm, const comm::Call &call, tutti_request **request);
 
 template <auto Binding>
 Result<> start(const char *function, const tutti_call &given, tutti_comm *handle, tutti_request **request) {
   if (request == nullptr) return fail(Code::argument, "{}: request is null", function);
   *request = nullptr;
-  const Comm *comm = find_comm(handle);
-  if (comm == nullptr) return no_comm(function);
+  const InsideComm comm(handle);
+  if (!comm) return no_comm(function);
   comm::Call call;
   TUTTI_TRY(Binding(function, given, *comm->communicator, call));
-  return start_bound(*comm->world, *comm->communicator, call, request);
+  return start_bound(*comm, call, request);
 }
 
 // The call before on this communicator once more, which a loop makes over and over: nothing of it has to be looked at
 // again but its buffers. False: it is another one, or something is wrong; then the long way says what.
 TUTTI_HOT bool repeat_call(tutti_comm *handle, const comm::Repeat &call, const void *in, void *out,
                            tutti_result &result) noexcept {
-  const Comm *comm = find_comm(handle);
-  if (comm == nullptr) [[unlikely]]
+  InsideComm comm(handle);
+  if (!comm) [[unlikely]]
     return false;
-  comm::Lock lock = comm->world->lock();
   comm::Communicator &communicator = *comm->communicator;
   if (!communicator.repeats(call)) return false;
   const auto [in_bytes, out_bytes] = communicator.repeated_bytes();
-  if ((in == nullptr && in_bytes != 0) || (out == nullptr && out_bytes != 0) ||
+  if ((in_bytes != 0 && !is_buffer(in)) || (out_bytes != 0 && !is_buffer(out)) ||
       !check_apart("", in, in_bytes, out, out_bytes)) [[unlikely]]
     return false;
-  result = guarded([&] { return comm->world->engine().repeat(communicator, in, out, lock); });
+  result = guarded([&] { return comm->world->engine().repeat(communicator, in, out, comm.lock()); });
   return true;
 }
 

@@ -30,11 +30,10 @@ Result<> bind_reduce_scatter(const char *function, const tutti_call &given, cons
   const bool in_place = in == TUTTI_IN_PLACE || in == out;
   TUTTI_TRY(const std::size_t element, bind_operator(function, type, given.op, call));
   const Elements elements(type, element);
-  TUTTI_TRY(const std::size_t total, check_list(function, elements, ranks, {"counts", counts, nullptr, in, "in"}));
+  TUTTI_TRY(
+      const std::size_t total,
+      check_list(function, elements, ranks, {"counts", counts, nullptr, in_place ? out : in, in_place ? "out" : "in"}));
   TUTTI_TRY(check_elements(function, elements, counts[rank], out, "out"));
-  if (in_place && out == nullptr && total != 0)
-    return fail(Code::argument, "{}: out is null, which holds the input in place, and counts ask for {} elements",
-                function, total);
   if (!in_place) TUTTI_TRY(check_apart(function, in, total * element, out, counts[rank] * element));
   call.shape.collective = Collective::reduce_scatter;
   call.shape.count = total;
@@ -96,8 +95,8 @@ Result<> bind_gatherv(const char *function, const tutti_call &given, const comm:
   }
   const bool in_place = is_root && (in == TUTTI_IN_PLACE || (in == own && out_counts[rank] != 0));
   if (!in_place) {
-    TUTTI_TRY(check_elements(function, type, in_count, in, "in"));
     TUTTI_TRY(check_not_in_place(function, in, "in", "only the root may pass"));
+    TUTTI_TRY(check_elements(function, type, in_count, in, "in"));
   }
   if (is_root && !in_place) TUTTI_TRY(check_own(function, "in_count", in_count, "out_counts", out_counts, rank));
   call = {.shape = {.collective = Collective::gatherv,
@@ -133,8 +132,8 @@ Result<> bind_scatterv(const char *function, const tutti_call &given, const comm
     in_place = out == TUTTI_IN_PLACE || (out == own && in_counts[rank] != 0);
   }
   if (!in_place) {
-    TUTTI_TRY(check_elements(function, type, out_count, out, "out"));
     TUTTI_TRY(check_not_in_place(function, out, "out", "only the root may pass"));
+    TUTTI_TRY(check_elements(function, type, out_count, out, "out"));
   }
   if (is_root && !in_place) TUTTI_TRY(check_own(function, "out_count", out_count, "in_counts", in_counts, rank));
   call = {.shape = {.collective = Collective::scatterv,

@@ -3,7 +3,7 @@
 // The C entry points of point-to-point communication.
 #include "api/arguments.h"
 #include "api/guard.h"
-#include "api/handle.h"
+#include "api/inside.h"
 #include "api/waiting.h"
 #include "base/hot.h"
 
@@ -101,24 +101,23 @@ class OfMessages final : public comm::OfCommunicator {
 };
 
 // Both are started before either is waited for; the receive first, so that what comes finds it.
-TUTTI_HOT Result<> run(const Comm &comm, const Send *send, const Receive *receive, tutti_status *status) {
+TUTTI_HOT Result<> run(InsideComm &comm, const Send *send, const Receive *receive, tutti_status *status) {
   match::SendOperation sending;
   match::ReceiveOperation receiving;
-  comm::Engine &engine = comm.world->engine();
-  comm::Lock lock = comm.world->lock();
+  comm::Communicator &communicator = *comm->communicator;
+  comm::Engine &engine = comm->world->engine();
   if (receive != nullptr) {
     fill(receiving, *receive);
-    if (!receiving.done) TUTTI_TRY(engine.receive(*comm.communicator, receiving));
+    if (!receiving.done) TUTTI_TRY(engine.receive(communicator, receiving));
   }
   if (send != nullptr) {
     fill(sending, *send);
     // Cannot fail where the receive could be started: both only ask whether the communicator has failed.
-    if (!sending.done) TUTTI_TRY(engine.send(*comm.communicator, sending));
+    if (!sending.done) TUTTI_TRY(engine.send(communicator, sending));
   }
-  OfMessages condition(*comm.communicator, send == nullptr ? nullptr : &sending,
-                       receive == nullptr ? nullptr : &receiving);
-  if (!condition.over()) engine.wait(condition, lock);
-  engine.settle(lock);
+  OfMessages condition(communicator, send == nullptr ? nullptr : &sending, receive == nullptr ? nullptr : &receiving);
+  if (!condition.over()) engine.wait(condition, comm.lock());
+  engine.settle(comm.lock());
   if (status != nullptr) *status = receive == nullptr ? kEmptyStatus : status_of(receiving.status);
   if (receiving.status.error) return tl::unexpected<Error>(std::move(*receiving.status.error));
   if (sending.error) return tl::unexpected<Error>(std::move(*sending.error));
@@ -129,12 +128,12 @@ tutti_result blocking(const char *function, tutti_comm *handle, const Send *send
                       tutti_status *status) noexcept {
   return guarded([&]() -> Result<> {
     if (status != nullptr) *status = kEmptyStatus;
-    const Comm *comm = find_comm(handle);
-    if (comm == nullptr) [[unlikely]]
+    InsideComm comm(handle);
+    if (!comm) [[unlikely]]
       return no_comm(function);
     if (send != nullptr) TUTTI_TRY(check(function, *comm->communicator, *send));
     if (receive != nullptr) TUTTI_TRY(check(function, *comm->communicator, *receive));
-    return run(*comm, send, receive, status);
+    return run(comm, send, receive, status);
   });
 }
 
@@ -144,11 +143,10 @@ tutti_result started(const char *function, tutti_comm *handle, const Given &give
   return guarded([&]() -> Result<> {
     if (request == nullptr) return fail(Code::argument, "{}: request is null", function);
     *request = nullptr;
-    const Comm *comm = find_comm(handle);
-    if (comm == nullptr) [[unlikely]]
+    const InsideComm comm(handle);
+    if (!comm) [[unlikely]]
       return no_comm(function);
     TUTTI_TRY(check(function, *comm->communicator, given));
-    const comm::Lock lock = comm->world->lock();
     TUTTI_TRY(Request * made, comm->world->requests().take());
     made->communicator = comm->communicator;
     Result<> begun;
@@ -245,16 +243,15 @@ tutti_result tutti_irecv(void *buffer, size_t count, tutti_type type, int32_t fr
 tutti_result tutti_probe(int32_t from, int32_t tag, tutti_comm *comm, tutti_status *status) noexcept {
   return guarded([&]() -> Result<> {
     if (status != nullptr) *status = kEmptyStatus;
-    const Comm *found = find_comm(comm);
-    if (found == nullptr) return no_comm("tutti_probe");
+    InsideComm found(comm);
+    if (!found) return no_comm("tutti_probe");
     if (from == TUTTI_NO_RANK) {
       if (status != nullptr) *status = kNoRankStatus;
       return {};
     }
     TUTTI_TRY(check_source("tutti_probe", *found->communicator, from, tag));
-    comm::Lock lock = found->world->lock();
     OfProbe condition(*found->communicator, from, tag);
-    found->world->engine().wait(condition, lock);
+    found->world->engine().wait(condition, found.lock());
     if (const auto &failure = found->communicator->failure(); failure) return tl::unexpected<Error>(*failure);
     if (status != nullptr) *status = status_of(*condition.status());
     return {};
@@ -265,8 +262,8 @@ tutti_result tutti_iprobe(int32_t from, int32_t tag, tutti_comm *comm, int32_t *
                           tutti_status *status) noexcept {
   return guarded([&]() -> Result<> {
     if (status != nullptr) *status = kEmptyStatus;
-    const Comm *found = find_comm(comm);
-    if (found == nullptr) return no_comm("tutti_iprobe");
+    const InsideComm found(comm);
+    if (!found) return no_comm("tutti_iprobe");
     if (is_there == nullptr) return fail(Code::argument, "tutti_iprobe: found is null");
     *is_there = from == TUTTI_NO_RANK ? 1 : 0;
     if (from == TUTTI_NO_RANK) {
@@ -274,7 +271,6 @@ tutti_result tutti_iprobe(int32_t from, int32_t tag, tutti_comm *comm, int32_t *
       return {};
     }
     TUTTI_TRY(check_source("tutti_iprobe", *found->communicator, from, tag));
-    const comm::Lock lock = found->world->lock();
     found->world->engine().look();
     found->world->engine().progress();
     TUTTI_TRY(const std::optional<match::Status> there, found->communicator->probe(from, tag));

@@ -46,11 +46,13 @@ Result<Request *> Requests::take() {
     TUTTI_TRY(RequestTable::Chunk * chunk, take_chunk());
     chunks_.push_back(chunk);
     free_.reserve(chunks_.size() * chunk->size());
-    for (std::size_t i = chunk->size(); i-- > 0;) free_.push_back(&(*chunk)[i]);
+    for (std::size_t i = chunk->size(); i-- > 0;) {
+      (*chunk)[i].world.store(&world_, std::memory_order_relaxed);
+      free_.push_back(&(*chunk)[i]);
+    }
   }
   Request &request = *free_.back();
   free_.pop_back();
-  request.world = &world_;
   RequestTable::publish(request);
   return &request;
 }

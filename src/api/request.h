@@ -19,7 +19,7 @@ namespace tutti::api {
 class World;
 
 struct Request : HandleSlot {
-  World *world = nullptr;
+  std::atomic<World *> world = nullptr;  // of its chunk
   comm::Communicator *communicator = nullptr;
   // Under way, or done and not yet asked for; ended: that, of a communicator that is no longer there.
   enum class Active { nothing, collective, send, receive, ended } active = Active::nothing;

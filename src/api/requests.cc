@@ -14,15 +14,14 @@
 
 namespace tutti::api {
 
-Result<> start_bound(World &world, comm::Communicator &communicator, const comm::Call &call, tutti_request **handle) {
-  const comm::Lock lock = world.lock();
-  TUTTI_TRY(Request * request, world.requests().take());
-  Result<comm::Operation *> operation = world.engine().start(communicator, call);
+Result<> start_bound(const Comm &comm, const comm::Call &call, tutti_request **handle) {
+  TUTTI_TRY(Request * request, comm.world->requests().take());
+  Result<comm::Operation *> operation = comm.world->engine().start(*comm.communicator, call);
   if (!operation) {
-    world.requests().give(*request);
+    comm.world->requests().give(*request);
     return tl::unexpected<Error>(std::move(operation).error());
   }
-  request->communicator = &communicator;
+  request->communicator = comm.communicator;
   request->active = Request::Active::collective;
   request->operation = *operation;
   *handle = Requests::handle_of(*request);
@@ -31,11 +30,15 @@ Result<> start_bound(World &world, comm::Communicator &communicator, const comm:
 
 namespace {
 
-Result<Request *> live(const char *function, const tutti_request *handle) {
+// Enters its world.
+Result<Request *> live(const char *function, const tutti_request *handle, Inside &inside) {
   Request *request = find_request(handle);
-  if (request == nullptr)
-    return fail(Code::argument, "{}: the request was waited for or freed before, or is none of this process", function);
-  return request;
+  if (request != nullptr) [[likely]] {
+    inside.enter(*request->world.load(std::memory_order_relaxed));
+    if (!inside.locked() || find_request(handle) == request) [[likely]]
+      return request;
+  }
+  return fail(Code::argument, "{}: the request was waited for or freed before, or is none of this process", function);
 }
 
 // The requests of a list that are active, with their places in it.
@@ -45,16 +48,25 @@ struct Active {
   ShortList<std::size_t> places;
 };
 
-Result<Active> active_of(const char *function, std::size_t count, tutti_request **handles) {
+// Enters their world.
+Result<Active> active_of(const char *function, std::size_t count, tutti_request **handles, Inside &inside) {
   if (handles == nullptr && count != 0) return fail(Code::argument, "{}: requests is null", function);
+  if (count > INT32_MAX)
+    return fail(Code::argument, "{}: count {} is more than an index can tell, {}", function, count, INT32_MAX);
   Active found(count);
+  const World *world = nullptr;
   for (std::size_t i = 0; i < count; ++i) {
     if (handles[i] == nullptr) continue;
     Request *request = find_request(handles[i]);
+    if (request != nullptr && world == nullptr) {
+      inside.enter(*request->world.load(std::memory_order_relaxed));
+      world = &inside.world();
+      request = find_request(handles[i]);
+    }
     if (request == nullptr)
       return fail(Code::argument, "{}: request {} was waited for or freed before, or is none of this process", function,
                   i);
-    if (!found.requests.empty() && request->world != found.requests[0]->world)
+    if (request->world.load(std::memory_order_relaxed) != world)
       return fail(Code::argument, "{}: request {} is of another world than those before it", function, i);
     if (request->active == Request::Active::nothing) continue;
     found.requests.push_back(request);
@@ -109,9 +121,8 @@ Result<> conclude_done(const Active &active, tutti_request **handles, std::size_
 // Lets operations go on for a moment, and concludes if that is enough: also for peers, which may wait for an
 // acknowledgement that this rank owes (comm/engine.h, settle).
 template <class Enough, class Conclusion>
-Result<> try_now(World &world, const Enough &enough, const Conclusion &conclusion) {
-  const comm::Lock lock = world.lock();
-  comm::Engine &engine = world.engine();
+Result<> try_now(Inside &inside, const Enough &enough, const Conclusion &conclusion) {
+  comm::Engine &engine = inside.world().engine();
   engine.look();
   engine.progress();
   engine.mesh().settle();
@@ -151,7 +162,6 @@ Result<> init(const char *function, const Comm &comm, tutti_comm *handle, const 
     copy_list(own.out_displs, repeated->out_displs, ranks);
   }
   TUTTI_TRY(bind_any(function, own, *comm.communicator, repeated->call));
-  const comm::Lock lock = comm.world->lock();
   TUTTI_TRY(repeated->lane, comm.communicator->open());
   Result<Request *> taken = comm.world->requests().take();
   if (!taken) {
@@ -205,22 +215,22 @@ tutti_result tutti_call_init(const tutti_call *call, tutti_comm *comm, tutti_req
     if (request == nullptr) return fail(Code::argument, "tutti_call_init: request is null");
     *request = nullptr;
     TUTTI_TRY(check_call("tutti_call_init", call));
-    const Comm *found = find_comm(comm);
-    if (found == nullptr) return no_comm("tutti_call_init");
+    const InsideComm found(comm);
+    if (!found) return no_comm("tutti_call_init");
     return init("tutti_call_init", *found, comm, known_part(call), request);
   });
 }
 
 tutti_result tutti_start(tutti_request *request) noexcept {
   return guarded([&]() -> Result<> {
-    TUTTI_TRY(Request * found, live("tutti_start", request));
+    Inside inside;
+    TUTTI_TRY(Request * found, live("tutti_start", request, inside));
     if (!found->repeated) return fail(Code::state, "tutti_start: the request is not persistent, and active already");
     if (find_comm(found->repeated->comm) == nullptr) return no_comm("tutti_start");
-    const comm::Lock lock = found->world->lock();
     if (found->active != Request::Active::nothing)
       return fail(Code::state, "tutti_start: the request is active; wait for it before it is started again");
     TUTTI_TRY(found->operation,
-              found->world->engine().start(*found->communicator, *found->repeated->lane, found->repeated->call));
+              inside.world().engine().start(*found->communicator, *found->repeated->lane, found->repeated->call));
     found->active = Request::Active::collective;
     return {};
   });
@@ -231,10 +241,10 @@ tutti_result tutti_wait(tutti_request **request, tutti_status *status) noexcept 
     if (status != nullptr) *status = kEmptyStatus;
     if (request == nullptr) return fail(Code::argument, "tutti_wait: request is null");
     if (*request == nullptr) return {};
-    TUTTI_TRY(Request * found, live("tutti_wait", *request));
+    Inside inside;
+    TUTTI_TRY(Request * found, live("tutti_wait", *request, inside));
     if (found->active == Request::Active::nothing) return {};
-    return wait_for(*found->world, {&found, 1}, OfRequests::Until::all,
-                    [&] { return conclude(*found, request, status); });
+    return wait_for(inside, {&found, 1}, OfRequests::Until::all, [&] { return conclude(*found, request, status); });
   });
 }
 
@@ -245,11 +255,12 @@ tutti_result tutti_test(tutti_request **request, int32_t *is_done, tutti_status 
       return fail(Code::argument, "tutti_test: {} is null", request == nullptr ? "request" : "done");
     *is_done = 1;
     if (*request == nullptr) return {};
-    TUTTI_TRY(Request * found, live("tutti_test", *request));
+    Inside inside;
+    TUTTI_TRY(Request * found, live("tutti_test", *request, inside));
     if (found->active == Request::Active::nothing) return {};
     *is_done = 0;
     return try_now(
-        *found->world, [&] { return done(*found); },
+        inside, [&] { return done(*found); },
         [&] {
           *is_done = 1;
           return conclude(*found, request, status);
@@ -259,10 +270,11 @@ tutti_result tutti_test(tutti_request **request, int32_t *is_done, tutti_status 
 
 tutti_result tutti_wait_all(size_t count, tutti_request **requests, tutti_status *statuses) noexcept {
   return guarded([&]() -> Result<> {
-    TUTTI_TRY(const Active active, active_of("tutti_wait_all", count, requests));
+    Inside inside;
+    TUTTI_TRY(const Active active, active_of("tutti_wait_all", count, requests, inside));
     const auto conclusion = [&] { return conclude_all(active, count, requests, statuses); };
     if (active.requests.empty()) return conclusion();
-    return wait_for(*active.requests[0]->world, active.requests, OfRequests::Until::all, conclusion);
+    return wait_for(inside, active.requests, OfRequests::Until::all, conclusion);
   });
 }
 
@@ -270,14 +282,15 @@ tutti_result tutti_test_all(size_t count, tutti_request **requests, int32_t *is_
   return guarded([&]() -> Result<> {
     if (is_done == nullptr) return fail(Code::argument, "tutti_test_all: done is null");
     *is_done = 0;
-    TUTTI_TRY(const Active active, active_of("tutti_test_all", count, requests));
+    Inside inside;
+    TUTTI_TRY(const Active active, active_of("tutti_test_all", count, requests, inside));
     const auto conclusion = [&] {
       *is_done = 1;
       return conclude_all(active, count, requests, statuses);
     };
     if (active.requests.empty()) return conclusion();
     return try_now(
-        *active.requests[0]->world, [&] { return all_done(active); }, conclusion);
+        inside, [&] { return all_done(active); }, conclusion);
   });
 }
 
@@ -286,9 +299,10 @@ tutti_result tutti_wait_any(size_t count, tutti_request **requests, int32_t *ind
     if (status != nullptr) *status = kEmptyStatus;
     if (index == nullptr) return fail(Code::argument, "tutti_wait_any: index is null");
     *index = -1;
-    TUTTI_TRY(const Active active, active_of("tutti_wait_any", count, requests));
+    Inside inside;
+    TUTTI_TRY(const Active active, active_of("tutti_wait_any", count, requests, inside));
     if (active.requests.empty()) return {};
-    return wait_for(*active.requests[0]->world, active.requests, OfRequests::Until::any,
+    return wait_for(inside, active.requests, OfRequests::Until::any,
                     [&] { return conclude_one(active, requests, index, status); });
   });
 }
@@ -298,11 +312,11 @@ tutti_result tutti_test_any(size_t count, tutti_request **requests, int32_t *ind
     if (status != nullptr) *status = kEmptyStatus;
     if (index == nullptr) return fail(Code::argument, "tutti_test_any: index is null");
     *index = -1;
-    TUTTI_TRY(const Active active, active_of("tutti_test_any", count, requests));
+    Inside inside;
+    TUTTI_TRY(const Active active, active_of("tutti_test_any", count, requests, inside));
     if (active.requests.empty()) return {};
     return try_now(
-        *active.requests[0]->world, [&] { return any_done(active); },
-        [&] { return conclude_one(active, requests, index, status); });
+        inside, [&] { return any_done(active); }, [&] { return conclude_one(active, requests, index, status); });
   });
 }
 
@@ -310,9 +324,10 @@ tutti_result tutti_wait_some(size_t count, tutti_request **requests, size_t *num
                              tutti_status *statuses) noexcept {
   return guarded([&]() -> Result<> {
     TUTTI_TRY(check_some("tutti_wait_some", count, number, indices));
-    TUTTI_TRY(const Active active, active_of("tutti_wait_some", count, requests));
+    Inside inside;
+    TUTTI_TRY(const Active active, active_of("tutti_wait_some", count, requests, inside));
     if (active.requests.empty()) return {};
-    return wait_for(*active.requests[0]->world, active.requests, OfRequests::Until::any,
+    return wait_for(inside, active.requests, OfRequests::Until::any,
                     [&] { return conclude_done(active, requests, number, indices, statuses); });
   });
 }
@@ -321,10 +336,11 @@ tutti_result tutti_test_some(size_t count, tutti_request **requests, size_t *num
                              tutti_status *statuses) noexcept {
   return guarded([&]() -> Result<> {
     TUTTI_TRY(check_some("tutti_test_some", count, number, indices));
-    TUTTI_TRY(const Active active, active_of("tutti_test_some", count, requests));
+    Inside inside;
+    TUTTI_TRY(const Active active, active_of("tutti_test_some", count, requests, inside));
     if (active.requests.empty()) return {};
     return try_now(
-        *active.requests[0]->world, [&] { return any_done(active); },
+        inside, [&] { return any_done(active); },
         [&] { return conclude_done(active, requests, number, indices, statuses); });
   });
 }
@@ -333,13 +349,13 @@ tutti_result tutti_request_free(tutti_request **request) noexcept {
   return guarded([&]() -> Result<> {
     if (request == nullptr) return fail(Code::argument, "tutti_request_free: request is null");
     if (*request == nullptr) return {};
-    TUTTI_TRY(Request * found, live("tutti_request_free", *request));
-    const comm::Lock lock = found->world->lock();
+    Inside inside;
+    TUTTI_TRY(Request * found, live("tutti_request_free", *request, inside));
     if (found->active != Request::Active::nothing)
       return fail(Code::state, "tutti_request_free: the request is active; wait for it before it is freed");
     if (found->repeated && find_comm(found->repeated->comm) != nullptr)
       found->communicator->close(*found->repeated->lane);
-    found->world->requests().give(*found);
+    inside.world().requests().give(*found);
     *request = nullptr;
     return {};
   });

@@ -7,7 +7,7 @@
 
 #include "api/describe.h"
 #include "api/guard.h"
-#include "api/handle.h"
+#include "api/inside.h"
 #include "api/last_error.h"
 #include "api/operators.h"
 #include "api/structs.h"
@@ -54,7 +54,7 @@ Result<tutti_comm *> init(const tutti_bootstrap *given_bootstrap, const tutti_op
   if (options.timeout_ms < 0)
     return fail(Code::argument, "tutti_options.timeout_ms is {}: it has to be 0 (default) or positive",
                 options.timeout_ms);
-  if (options.timeout_ms > 0) world_options.config.init_timeout_s = (options.timeout_ms + 999) / 1000;
+  if (options.timeout_ms > 0) world_options.config.init_timeout_s = (std::int64_t{options.timeout_ms} + 999) / 1000;
   if (options.operation_timeout_ms < 0)
     return fail(Code::argument, "tutti_options.operation_timeout_ms is {}: it has to be 0 (default) or positive",
                 options.operation_timeout_ms);
@@ -138,11 +138,10 @@ tutti_result tutti_op_free(tutti_op *op) noexcept {
 
 tutti_result tutti_alloc(tutti_comm *comm, size_t bytes, void **memory) noexcept {
   return guarded([&]() -> Result<> {
-    const Comm *found = find_comm(comm);
-    if (found == nullptr) return no_comm("tutti_alloc");
+    const InsideComm found(comm);
+    if (!found) return no_comm("tutti_alloc");
     if (memory == nullptr) return fail(Code::argument, "tutti_alloc: memory is null");
     *memory = nullptr;
-    const auto lock = found->world->lock();
     TUTTI_TRY(*memory, found->world->allocate(bytes));
     return {};
   });
@@ -150,19 +149,17 @@ tutti_result tutti_alloc(tutti_comm *comm, size_t bytes, void **memory) noexcept
 
 tutti_result tutti_free(tutti_comm *comm, void *memory) noexcept {
   return guarded([&]() -> Result<> {
-    const Comm *found = find_comm(comm);
-    if (found == nullptr) return no_comm("tutti_free");
-    const auto lock = found->world->lock();
+    const InsideComm found(comm);
+    if (!found) return no_comm("tutti_free");
     return found->world->release(memory);
   });
 }
 
 tutti_result tutti_query(tutti_comm *comm, const char *what, char *json, size_t *bytes) noexcept {
   return guarded([&]() -> Result<> {
-    const Comm *found = find_comm(comm);
-    if (found == nullptr) return no_comm("tutti_query");
+    const InsideComm found(comm);
+    if (!found) return no_comm("tutti_query");
     if (what == nullptr) return fail(Code::argument, "tutti_query: what is null");
-    const auto lock = found->world->lock();
     TUTTI_TRY(const std::string text, found->world->query(what));
     return copy_text(text, json, bytes, "tutti_query");
   });

@@ -30,6 +30,9 @@ bool done(const Request &request) {
 }
 
 Result<> conclude(Request &request, tutti_request **handle, tutti_status *status) {
+  if (Requests::handle_of(request) != *handle) [[unlikely]]
+    return fail(Code::argument,
+                "the request was waited for twice: it is listed again, or another thread waited for it");
   Result<> ended;
   tutti_status known = kEmptyStatus;
   switch (std::exchange(request.active, Request::Active::nothing)) {
@@ -50,7 +53,7 @@ Result<> conclude(Request &request, tutti_request **handle, tutti_status *status
     if (!ended) status->result = static_cast<tutti_result>(ended.error().code);
   }
   if (!request.repeated) {
-    request.world->requests().give(request);
+    request.world.load(std::memory_order_relaxed)->requests().give(request);
     *handle = nullptr;
   }
   return ended;

@@ -5,8 +5,8 @@
 
 #include <span>
 
+#include "api/inside.h"
 #include "api/request.h"
-#include "api/world.h"
 
 namespace tutti::api {
 
@@ -43,13 +43,13 @@ class OfRequests final : public comm::Condition {
 
 // Waits, and then concludes what is done.
 template <class Conclusion>
-Result<> wait_for(World &world, std::span<Request *const> requests, OfRequests::Until until,
+Result<> wait_for(Inside &inside, std::span<Request *const> requests, OfRequests::Until until,
                   const Conclusion &conclusion) {
-  comm::Lock lock = world.lock();
+  comm::Engine &engine = inside.world().engine();
   OfRequests condition(requests, until);
-  world.engine().wait(condition, lock);
+  engine.wait(condition, inside.lock());
   Result<> ended = conclusion();
-  world.engine().settle(lock);  // nobody leaves before: a peer may wait for it
+  engine.settle(inside.lock());  // nobody leaves before: a peer may wait for it
   return ended;
 }
 

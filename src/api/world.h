@@ -3,6 +3,7 @@
 // A world: everything that one rank holds, in the order in which it is brought up, and torn down in reverse.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -48,6 +49,8 @@ class World {
   void abort();
   // Empty when the caller did not ask for a lock.
   comm::Lock lock() { return threads_ ? comm::Lock(mutex_) : comm::Lock(); }
+  bool has_lock() const { return threads_; }
+  std::atomic<int> inside = 0;  // calls, where there is a lock (api/inside.h)
 
   Result<void *> allocate(std::size_t bytes);
   Result<> release(void *memory);

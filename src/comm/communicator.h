@@ -199,6 +199,7 @@ class Communicator {
   std::vector<NotMade> *not_made = nullptr;  // the engine's, of all communicators
   std::optional<Origin> origin;              // of one that was made by a call
   std::uint32_t makings = 0;                 // how many were made by calls on this one, or not
+  int inside = 0;                            // calls on it, where several threads may make some
 
   // Messages delivered so far, but for questions and answers: whether anything comes.
   std::uint64_t deliveries() const { return deliveries_; }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <thread>
 
 #include "api/expect.h"
@@ -225,13 +226,14 @@ TEST(Worlds, WithTheThreadsOptionSeveralThreadsCallOneWorld) {
   other.join();
 }
 
-// A sleeper that is not woken sleeps for half a second by itself: so many turns would end by the test's time limit.
+// A sleeper that is not woken sleeps for half a second by itself: so many turns would end by the test's time limit of
+// 160 s.
 TEST(Worlds, WhatOneThreadStartsWakesAnotherThatSleeps) {
   tutti_options options = TUTTI_INIT_STRUCT(tutti_options);
   options.threads = 1;
   tutti_comm *comm = nullptr;
   ASSERT_EQ(tutti_init(nullptr, &options, &comm), TUTTI_SUCCESS) << last_error().text;
-  for (int turn = 0; turn < 140; ++turn) {
+  for (int turn = 0; turn < 350; ++turn) {
     std::thread other([comm] {
       EXPECT_EQ(tutti_recv(nullptr, 0, TUTTI_BYTE, 0, 0, comm, nullptr), TUTTI_SUCCESS) << last_error().text;
     });
@@ -250,7 +252,8 @@ TEST(Worlds, TheTimeoutOfOperationsIsAnOption) {
   tutti_comm *comm = nullptr;
   ASSERT_EQ(tutti_init(nullptr, &options, &comm), TUTTI_SUCCESS) << last_error().text;
   EXPECT_EQ(tutti_recv(nullptr, 0, TUTTI_BYTE, 0, 5, comm, nullptr), TUTTI_ERROR_TIMEOUT);
-  EXPECT_NE(std::string(last_error().text).find("receive with tag 5 from rank 0 has waited 1 s"), std::string::npos)
+  EXPECT_TRUE(
+      std::regex_search(last_error().text, std::regex("receive with tag 5 from rank 0 has waited [1-9][0-9]* s")))
       << last_error().text;
   EXPECT_EQ(tutti_comm_free(&comm), TUTTI_SUCCESS);
   options.operation_timeout_ms = -4;

@@ -49,7 +49,7 @@ class Job {
   void signal(int rank, int number) { ::kill(at(rank).pid, number); }
 
   // Reads the rank's output until it has a line that starts so. False when it ended or the time is over.
-  bool wait_for(int rank, const std::string &start, int seconds = 20) {
+  bool wait_for(int rank, const std::string &start, int seconds = 60) {
     Process &process = at(rank);
     const std::int64_t end = now_ns() + seconds * kNanosecondsPerSecond;
     while (("\n" + process.text).find("\n" + start) == std::string::npos)

@@ -374,7 +374,7 @@ TEST(Progress, AThreadWithoutACoreIsRefused) {
   EXPECT_FALSE(ranks.up());
   for (int rank = 0; rank < many; ++rank) {
     EXPECT_EQ(ranks[rank].result, TUTTI_ERROR_LIMIT);
-    expect_text(ranks[rank].error, {"TUTTI_PROGRESS=thread", "cores", "TUTTI_PROGRESS=shared"});
+    expect_text(ranks[rank].error, {"TUTTI_PROGRESS=thread", "core", "TUTTI_PROGRESS=shared"});
   }
 }
 

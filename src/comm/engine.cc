@@ -332,10 +332,13 @@ void Engine::look_around(std::int64_t now) {
   std::vector<mesh::Breakage> fresh = mesh_->take_breakages();
   std::erase_if(fresh, [this](const mesh::Breakage &breakage) { return is_dead(breakage.peer); });
   if (!fresh.empty()) {
-    if (breakages_.empty())
-      // Who was refused waits for longer, so that the rank that knows why is the first to tell.
-      explain_until_ns_ =
-          control_ != nullptr && !fresh.front().own_fault ? now + (fresh.front().refused ? 2 : 1) * kExplainNs : now;
+    if (breakages_.empty()) {
+      // Who was refused waits for longer, and who has only heard of it for longest, so that the rank that knows why is
+      // the first to tell.
+      const mesh::Breakage &first = fresh.front();
+      const int turns = first.hearsay ? 3 : first.refused ? 2 : 1;
+      explain_until_ns_ = control_ != nullptr && !first.own_fault ? now + turns * kExplainNs : now;
+    }
     for (mesh::Breakage &breakage : fresh) breakages_.push_back(std::move(breakage));
   }
   if (!breakages_.empty() && now >= explain_until_ns_) {

@@ -45,6 +45,8 @@ void Communicator::ask() {
 void Communicator::ask(Operation &operation) {
   if (!std::exchange(operation.overdue, true)) return;
   for (const int peer : operation.execution.missing()) {
+    // The last credit is for a notice that this rank has failed: who is asked may be away until this one is, too.
+    if (mesh_.view_link(peer).credits[static_cast<std::size_t>(link::Class::control)] <= 1) continue;
     const Expectation expectation = {
         .bytes = operation.execution.expected_from(peer), .call = operation.call, .signature = operation.signature};
     // Where there is no room, the next time will do.

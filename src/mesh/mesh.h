@@ -54,6 +54,7 @@ struct Breakage {
   std::string text;
   bool own_fault = false;  // of this rank's device: no rank's death explains it
   bool refused = false;    // by the other end, which knows why
+  bool hearsay = false;    // that it broke is known from the other end only, which knows why
 };
 
 struct Statistics {

@@ -80,6 +80,7 @@ struct alignas(64) Peer {
   std::int64_t probed_ns = 0;
   int wc_status = -1;
   std::string why;         // it broke first
+  bool hearsay = false;    // that is what the other end says
   std::string last_error;  // of the attempts since
   std::uint32_t reconnects = 0, retransmitted = 0;
 

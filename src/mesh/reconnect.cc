@@ -41,6 +41,7 @@ void Mesh::trouble(Peer &peer, int wc_status, std::string text) {
   if (peer.recovery.proved()) {
     TUTTI_LOG(info, "{}; it is made again", text);
     peer.why = text;
+    peer.hearsay = false;
     peer.wc_status = wc_status;
   }
   peer.last_error = std::move(text);
@@ -197,7 +198,11 @@ void Mesh::give_up(Peer &peer) {
                     "{}, and could not be made again in {} attempts within {} s (TUTTI_RECONNECT_TIMEOUT); "
                     "last: {}",
                     why, peer.recovery.attempts(), reconnect_.give_up_ns / kNanosecondsPerSecond, peer.last_error);
-  breakages_.push_back({.peer = peer.rank, .wc_status = peer.wc_status, .text = std::move(text), .refused = refused});
+  breakages_.push_back({.peer = peer.rank,
+                        .wc_status = peer.wc_status,
+                        .text = std::move(text),
+                        .refused = refused,
+                        .hearsay = peer.hearsay || peer.why.empty()});
 }
 
 void Mesh::write_letter(Peer &peer, LetterKind kind) {
@@ -227,7 +232,7 @@ void Mesh::hear(int from, std::span<const std::byte> body, std::int64_t now) {
       peer->remote = letter.endpoint;
       peer->remote_counts = letter.counts;
       if (peer->recovery.recovering() && !peer->broken) {
-        peer->broken = peer->break_told = true;
+        peer->broken = peer->break_told = peer->hearsay = true;
         peer->why = peer->last_error =
             fmt::format("the connection to rank {} broke: that rank has given it up", peer->rank);
         peer->wc_status = -1;

@@ -113,13 +113,13 @@ TEST(Recovery, AttemptsThatFailAreRepeated) {
 
 TEST(Recovery, ARankThatComputesIsWaitedFor) {
   Start start;
-  start.everywhere = {{"TUTTI_RECONNECT_TIMEOUT", "2"}};
+  start.everywhere = {{"TUTTI_RECONNECT_TIMEOUT", "3"}};
   start.variables = [](int rank) { return rank == 1 ? faults("qp_error", {4}) : Variables{}; };
   ThreadRanks ranks(2, start);
   ASSERT_TRUE(ranks.up()) << ranks.errors();
   ranks.each([](int rank, tutti_comm *comm) {
     for (int call = 0; call < 20; ++call) {
-      if (rank == 0 && call == 2) std::this_thread::sleep_for(std::chrono::milliseconds(5000));
+      if (rank == 0 && call == 2) std::this_thread::sleep_for(std::chrono::milliseconds(7000));
       ASSERT_EQ(sum(comm, 100), TUTTI_SUCCESS) << last_error().text;
     }
   });

@@ -244,6 +244,19 @@ TEST_F(Ranks, AMismatchOfTwoReachesTheThird) {
   }
 }
 
+// However often it has asked a rank that does not come.
+TEST_F(Ranks, AFailureReachesWhoComesWhenItsFinderHasLeft) {
+  start(2);
+  std::vector<std::int32_t> waits(10), late(10);
+  begin(0, allreduce(waits.data(), waits.size()));
+  for (int time = 0; time < 50; ++time) rank(0).communicator().ask();
+  rank(0).communicator().fail_everywhere({Code::timeout, "nobody comes"});
+  static_cast<void>(rank(1).start(allreduce(late.data(), late.size())));
+  for (int polls = 0; polls < 100; ++polls) rank(1).engine().progress();
+  ASSERT_TRUE(rank(1).communicator().failure());
+  EXPECT_EQ(rank(1).communicator().failure()->text, "nobody comes");
+}
+
 TEST_F(Ranks, TwoCommunicatorsInDifferentOrderDoNotBlockEachOther) {
   start(2);
   std::vector<std::unique_ptr<comm::Communicator>> second;

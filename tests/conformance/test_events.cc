@@ -94,7 +94,8 @@ TEST(CompletionQueue, AnOverrunIsAnErrorThatIsTold) {
     for (int i = 0; i < messages; ++i) ASSERT_EQ(pair.b.post_receive(1, 0, 64), 0);
     for (int i = 0; i < messages; ++i) ASSERT_EQ(pair.a.post(1, pair.a.sge(0, 8)), 0);
     const Deadline deadline = Deadline::after_ms(5 * kQuietMs);
-    while (!deadline.passed()) sound.drain(1);
+    do sound.drain(1);
+    while (!deadline.passed());
     specified(overrun_is_told(overrun), "cq-overrun", "a queue that overruns of sends loses completions in silence");
   }
 }
@@ -106,7 +107,8 @@ TEST(CompletionQueue, WhatADestroyedQueuePairLeftBehindIsGone) {
   ASSERT_EQ(pair.b.next().status, IBV_WC_SUCCESS);
   // Its own completion is there by now, or will be at the next look of the software device.
   const Deadline deadline = Deadline::after_ms(kQuietMs);
-  while (!deadline.passed()) pair.b.poll();
+  do pair.b.poll();
+  while (!deadline.passed());
   ASSERT_EQ(pair.a.v->destroy_qp(std::exchange(pair.a.qp, nullptr)), 0);
   pair.a.other = nullptr;
   specified(pair.a.stays_quiet(), "destroyed-cqes", "completions of a destroyed queue pair are still delivered");

@@ -19,7 +19,7 @@
 
 namespace tutti::control {
 
-inline constexpr std::int64_t kPatienceMs = 20'000;  // only a broken build waits for so long
+inline constexpr std::int64_t kPatienceMs = 60'000;  // only a broken build waits for so long
 
 inline Options options_of(int rank, int ranks) {
   return {.rank = rank, .ranks = ranks, .job_key = "a key of the tests", .local_address = "127.0.0.1"};

@@ -73,14 +73,16 @@ TEST(ControlLetters, WhoDoesNotLookIsKnownToLiveAndStillHasItsLetters) {
   World world = connected(kRanks, [](Options &options) { options.heartbeat_s = 1; });
   const std::int64_t start = now_ns();
   post(*world[0], 3, 11);
-  for (int news = 0; news < 2; ++news) {
-    const std::vector<Letter> letters = await_letters(*world[0]);
-    ASSERT_EQ(letters.size(), 1u);
-    EXPECT_EQ(letters[0].from, 3);
-    EXPECT_TRUE(letters[0].body.empty());
-    EXPECT_GE(now_ns() - start, 500 * kNanosecondsPerMillisecond);
-  }
-  EXPECT_EQ(world[0]->changes().load(), 2u);
+  // Twice at least; on a busy host more of them may have come by the time that one looks.
+  std::uint64_t news = 0;
+  while (news < 2 && !HasFailure())
+    for (const Letter &letter : await_letters(*world[0])) {
+      EXPECT_EQ(letter.from, 3);
+      EXPECT_TRUE(letter.body.empty());
+      EXPECT_GE(now_ns() - start, 500 * kNanosecondsPerMillisecond);
+      ++news;
+    }
+  EXPECT_GE(world[0]->changes().load(), news);
   EXPECT_EQ(world[3]->changes().load(), 1u);
   const std::vector<Letter> letters = world[3]->take_letters();
   ASSERT_EQ(letters.size(), 1u);

@@ -30,7 +30,7 @@ def run(*command, preload=None, ranks=RANKS, **variables):
         launch += ["--oversubscribe"] + (["-x", f"LD_PRELOAD={preload}"] if preload else [])
     elif preload:
         launch += ["-genv", "LD_PRELOAD", preload]
-    return told(launch + list(command), 100, variables)
+    return told(launch + list(command), 250, variables)
 
 
 def told(command, seconds, variables):
@@ -156,7 +156,7 @@ def chain():
 def tutti_run():
     """tutti-run --mpi finds the library that fits the launcher; what it cannot do it says."""
     def start(*arguments):
-        return told([f"{BUILD}/bin/tutti-run", "--mpi", *arguments], 60, {"TUTTI_MPI_STATS": "1"})
+        return told([f"{BUILD}/bin/tutti-run", "--mpi", *arguments], 200, {"TUTTI_MPI_STATS": "1"})
 
     status, text = start(f"mpirun.{MPI}", "-n", "2", PROGRAM, "life")
     check(status == 0 and calls(text, "Allreduce") == (406, 0), "the program was not handled")

@@ -23,7 +23,7 @@ namespace {
 using Ints = std::vector<std::int32_t>;
 
 // Longer than anything that is bounded: a minute of reconnecting is not, so that is shortened.
-constexpr int kHangSeconds = 60;
+constexpr int kHangSeconds = 120;
 
 class Watchdog {
  public:

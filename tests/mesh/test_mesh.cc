@@ -269,5 +269,30 @@ TEST_F(Pair, AllMemoryIsPlacedOnTheNodeOfDeviceOrProcess) {
   for (const TwoNodes::Placed &placed : host.placed) EXPECT_EQ(placed.node, 1);
 }
 
+// Whoever only hears of a break lets the other end explain it, whose clock need not be the first to be over.
+TEST_F(Pair, WhatIsKnownFromTheOtherEndOnlyIsHearsay) {
+  start([](RankSetup &setup, int rank) {
+    setup.recovers = true;
+    if (rank == 0) setup.device.faults = {{"qp_error", 1, 0}};
+  });
+  std::int64_t now = now_ns();
+  EXPECT_TRUE(a().send(1, kStream, pattern(1, 10)));
+  std::vector<Letter> letters;
+  for (int turn = 0; turn < 1000 && letters.empty(); ++turn) {
+    idle(a(), 10);
+    a().recover(now += kNanosecondsPerMillisecond);
+    letters = a().take_letters();
+  }
+  ASSERT_FALSE(letters.empty()) << "nothing is offered";
+  b().hear(0, letters.front().body, now);
+  now += 1000 * kNanosecondsPerSecond;  // no answer comes
+  for (Mesh *mesh : {&b(), &a()}) {
+    mesh->recover(now);
+    const std::vector<Breakage> told = mesh->take_breakages();
+    ASSERT_EQ(told.size(), 1u);
+    EXPECT_EQ(told[0].hearsay, mesh == &b()) << told[0].text;
+  }
+}
+
 }  // namespace
 }  // namespace tutti::mesh

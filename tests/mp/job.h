@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
+#include "support/patience.h"
 
 namespace tutti::test {
 
@@ -49,24 +49,24 @@ class Job {
   void signal(int rank, int number) { ::kill(at(rank).pid, number); }
 
   // Reads the rank's output until it has a line that starts so. False when it ended or the time is over.
-  bool wait_for(int rank, const std::string &start, int seconds = 20) {
+  bool wait_for(int rank, const std::string &start, int seconds = 60) {
     Process &process = at(rank);
-    const std::int64_t end = now_ns() + seconds * kNanosecondsPerSecond;
+    Patience patience(seconds);
     while (("\n" + process.text).find("\n" + start) == std::string::npos)
-      if (!read_some(process, end)) return false;
+      if (!read_some(process, patience)) return false;
     return true;
   }
 
   // The rank's exit status, 128 + its signal, or -1 if it runs on after that many seconds.
   int wait(int rank, int seconds) {
     Process &process = at(rank);
-    const std::int64_t end = now_ns() + seconds * kNanosecondsPerSecond;
-    while (read_some(process, end)) {
+    Patience patience(seconds);
+    while (read_some(process, patience)) {
     }
     if (process.pid <= 0) return process.status;
     int status = 0;
     while (::waitpid(process.pid, &status, WNOHANG) == 0) {
-      if (now_ns() > end) return -1;
+      if (patience.over()) return -1;
       ::usleep(1000);
     }
     process.pid = 0;
@@ -123,11 +123,12 @@ class Job {
     ::close(ends[1]);
   }
 
-  bool read_some(Process &process, std::int64_t end) {
+  bool read_some(Process &process, Patience &patience) {
     if (process.ended) return false;
-    const std::int64_t left = end - now_ns();
     pollfd readable = {process.output, POLLIN, 0};
-    if (left <= 0 || ::poll(&readable, 1, static_cast<int>(left / kNanosecondsPerMillisecond) + 1) <= 0) return false;
+    do {
+      if (patience.over()) return false;
+    } while (::poll(&readable, 1, Patience::kStepMs) <= 0);
     char buffer[4096];
     const ssize_t got = ::read(process.output, buffer, sizeof buffer);
     if (got <= 0) {

@@ -6,10 +6,14 @@
 #include <dirent.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <set>
 #include <sstream>
 #include <string>
+
+#include "base/clock.h"
 
 namespace tutti::test {
 
@@ -23,6 +27,19 @@ inline std::set<std::string> shared_memory_files() {
   }
   ::closedir(folder);
   return names;
+}
+
+// Those that are there and stay, beside those that were there before. Other tests' may come and go at the same time.
+inline std::set<std::string> new_shared_memory_files(const std::set<std::string> &before) {
+  const auto without = [](const std::set<std::string> &all, const std::set<std::string> &those) {
+    std::set<std::string> rest;
+    std::ranges::set_difference(all, those, std::inserter(rest, rest.end()));
+    return rest;
+  };
+  std::set<std::string> left = without(shared_memory_files(), before);
+  for (const Deadline deadline = Deadline::after_ms(30'000); !left.empty() && !deadline.passed(); ::usleep(10'000))
+    left = without(left, without(left, shared_memory_files()));
+  return left;
 }
 
 // Names of abstract sockets by the inodes that the kernel lists for them.

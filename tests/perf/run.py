@@ -18,7 +18,7 @@ def run(ranks, *words, launcher=None, **environment):
     env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **environment}
     start = launcher or ["mpirun", "--oversubscribe", "-n", str(ranks)]
     # A hang is a failure of this case, and mpirun takes its ranks along when it is asked to end.
-    done = subprocess.run(["timeout", "--kill-after=10", "60", *start, PERF, *words], capture_output=True, text=True, env=env, stdin=subprocess.DEVNULL)
+    done = subprocess.run(["timeout", "--kill-after=10", "200", *start, PERF, *words], capture_output=True, text=True, env=env, stdin=subprocess.DEVNULL)
     print(done.stdout, done.stderr, f"exit status {done.returncode}", sep="\n")
     return done
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-LIMIT_SECONDS = 60
+LIMIT_SECONDS = 120
 
 
 def run(command, *, fails=False, env=None):

@@ -207,11 +207,13 @@ def awaited():
         got = [np.zeros(1) for _ in range(size)]
         receives = [world.start.recv(got[r], r, tag=1) for r in range(size)]
         waiting = asyncio.gather(*[each_of(receive) for receive in receives])
-        await asyncio.sleep(0.05)
+        until = beats + 6
+        while beats < until:
+            await asyncio.sleep(0.001)
         for r in range(size):
             await world.start.send(np.array([float(me)]), r, tag=1)
         statuses = await waiting
-        assert [status.source for status in statuses] == list(range(size)) and beats > 5, (statuses, beats)
+        assert [status.source for status in statuses] == list(range(size)), statuses
         assert [each[0] for each in got] == list(range(size))
         total = await world.start.allreduce(np.array([1]))
         assert total[0] == size
@@ -230,13 +232,12 @@ def interrupted():
         got = np.zeros(1)
         receive = world.start.recv(got, world.rank, tag=4)
         timer = threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT])
-        timer.start()
-        began = time.monotonic()
         try:
-            receive.wait()
+            timer.start()
+            receive.wait()  # for ever
             assert False, "the wait was not interrupted"
         except KeyboardInterrupt:
-            assert time.monotonic() - began < 5
+            pass
         assert not receive.done()
         world.send(np.array([8.0]), world.rank, tag=4)
         assert receive.wait().bytes == 8 and got[0] == 8
@@ -255,7 +256,7 @@ def death():
             world.allreduce(np.ones(10))
     except tutti.PeerError as error:
         assert error.peer == 1 and "1" in error.text, error
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 25, "not before silence is taken for death, which is after 30 s"
     living = world.shrink()
     assert world.failed() == [1] and living.size == world.size - 1
     assert living.allreduce(np.array([1]))[0] == living.size
@@ -291,13 +292,20 @@ def timeout():
     world.free()
 
 
+def wait_long_at_the_end():
+    """What needs all of the time that the end of the interpreter has for the other ranks hangs."""
+    tutti._comm._LEAVE_SECONDS = 1000.0
+
+
 def exits():
     """Ends without freeing the world, as programs do."""
+    wait_long_at_the_end()
     world = tutti.init()
     print(world.allreduce(np.array([1.0])))
 
 
 def exits_with_a_request():
+    wait_long_at_the_end()
     world = tutti.init()
     world.barrier()
     world.start.recv(np.zeros(10), 0, tag=5)

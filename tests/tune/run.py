@@ -25,7 +25,7 @@ def run(ranks, words, launcher="mpirun", **environment):
     start = {"mpirun": ["mpirun", "--oversubscribe", "-n", str(ranks)], "tutti-run": [program("tutti-run"), "-n", str(ranks)],
              "": []}[launcher]
     # A hang is a failure of this case, and mpirun takes its ranks along when it is asked to end.
-    done = subprocess.run(["timeout", "--kill-after=10", "60", *start, *words], capture_output=True, text=True, env=env,
+    done = subprocess.run(["timeout", "--kill-after=10", "200", *start, *words], capture_output=True, text=True, env=env,
                           stdin=subprocess.DEVNULL)
     print(done.stdout, done.stderr, f"exit status {done.returncode}", sep="\n")
     return done

@@ -49,7 +49,7 @@ prepare_guest() {
   LD_LIBRARY_PATH=$(echo "$VM_SSHD"/usr/lib/*-linux-gnu) "$VM_SSHD/usr/sbin/sshd" -f /dev/null \
     -h /tmp/ssh/host -o AuthorizedKeysFile=/tmp/ssh/user.pub -o StrictModes=no -o UsePAM=no -o UseDNS=no \
     -o PermitRootLogin=yes || fail "sshd does not start"
-  [ "$VM_GUEST" = 2 ] || until_true 30 "$vm/on" guest2 true
+  [ "$VM_GUEST" = 2 ] || until_true 60 "$vm/on" guest2 true
 }
 
 # on2 COMMAND...: in the second guest, where these functions are known, too.
@@ -86,7 +86,7 @@ soft_roce() {
   local device=${2:-rxe0}
   rdma link add "$device" type rxe netdev "${1:-eth0}"
   # The kernel fills the GID table from a work queue.
-  until_true 10 grep -qs "RoCE v2" "/sys/class/infiniband/$device/ports/1/gid_attrs/types/"*
+  until_true 60 grep -qs "RoCE v2" "/sys/class/infiniband/$device/ports/1/gid_attrs/types/"*
   grep -q ACTIVE "/sys/class/infiniband/$device/ports/1/state" || fail "$device is not ACTIVE"
 }
 
@@ -102,7 +102,7 @@ pair() {
   local pid=$!
   until "$@" > /tmp/client.log 2>&1; do
     tries=$((tries + 1))
-    if [ $tries -gt 50 ]; then
+    if [ $tries -gt 300 ]; then
       cat /tmp/server.log /tmp/client.log
       fail "$*"
     fi

@@ -184,16 +184,16 @@ def times_out():
     """An operation that waits for longer than the group allows names who is missing, everywhere."""
     with group(timeout=datetime.timedelta(seconds=4)) as (me, size):
         dist.barrier()
-        began = time.monotonic()
+        store = dist.distributed_c10d._get_default_store()
         if me == 0:
             work = dist.all_reduce(torch.ones(4), async_op=True)
             with raises("not done after 100 ms"):
                 work.wait(datetime.timedelta(milliseconds=100))
             with raises("rank 1", "all_reduce of 4 x Float on rank 0"):
                 work.wait()
-            assert time.monotonic() - began < 10
+            store.set("timed out", "yes")
         else:
-            time.sleep(5.5)
+            store.wait(["timed out"], datetime.timedelta(seconds=60))
             with raises("rank"):
                 dist.all_reduce(torch.ones(4))  # what rank 0 has sent for it is here
                 dist.barrier()
@@ -213,11 +213,10 @@ def interrupted():
     with group() as (me, size):
         x = torch.zeros(3)
         work = dist.irecv(x, me)
-        threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
-        began = time.monotonic()
+        timer = threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT])
         with raises(kind=KeyboardInterrupt):
-            work.wait()
-        assert time.monotonic() - began < 5
+            timer.start()
+            work.wait()  # for ever
         dist.send(torch.ones(3), me)
         work.wait()
         assert x[0] == 1
@@ -250,7 +249,7 @@ def fails():
     began = time.monotonic()
     with raises("rank 1"):
         dist.all_reduce(torch.ones(5))
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 25, "not before silence is taken for death, which is after 30 s"
     print("was told")
 
 

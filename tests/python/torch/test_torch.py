@@ -51,7 +51,7 @@ def test_control_c_ends_a_wait(ranks):
 def test_the_interpreter_may_end_without_destroying_the_group(ranks, arguments):
     began = time.monotonic()
     assert ranks(2, "exits", *arguments).count("ends") == 2
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 60
 
 
 def test_a_rank_that_ends_by_an_exception_is_an_error_on_the_others(ranks):

@@ -27,7 +27,7 @@ std::uint64_t volume(const Parameters &parameters) {
 Algorithm barrier_dissemination() {
   return {.collective = Collective::barrier,
           .name = "dissemination",
-          .summary = "ceil(log_k p) rounds of k-1 messages of one byte",
+          .summary = "ceil(log_k p) rounds of k-1 messages of eight bytes",
           .source = "Hensgen, Finkel and Manber 1988; radix k as in UCC",
           .keeps_rank_order = false,
           .radices = {2, 4, 8},

@@ -298,7 +298,7 @@ Estimate estimate(const Algorithm &algorithm, const Parameters &parameters, std:
   of_rank.rank = 0;
   const Schedule first = algorithm.build(of_rank);
   Sizes sizes{.count = std::max<std::uint64_t>(1, bytes / element_bytes), .element_bytes = double(element_bytes)};
-  if (parameters.collective == Collective::barrier) sizes = {.count = 1, .element_bytes = 1};
+  if (parameters.collective == Collective::barrier) sizes = {.count = 1, .element_bytes = 8};
   else if (first.partition != Partition::even)
     sizes.count = std::max<std::uint64_t>(1, sizes.count / std::uint64_t(parameters.ranks));
   const Sample sampled = sample(algorithm, of_rank, sizes);

@@ -62,7 +62,10 @@ inline Result<> bind_broadcast(const char *function, const tutti_call &given, co
 
 // Each rank's one element is the communicator's own.
 inline Result<> bind_barrier(const char *, const tutti_call &, const comm::Communicator &, comm::Call &call) {
-  call = {.shape = {.collective = collectives::Collective::barrier, .op = reduce::Op::max, .count = 1}};
+  call = {.shape = {.collective = collectives::Collective::barrier,
+                    .type = reduce::Type::uint64,
+                    .op = reduce::Op::max,
+                    .count = 1}};
   return {};
 }
 

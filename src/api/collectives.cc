@@ -49,7 +49,7 @@ tutti_result tutti_ibroadcast(void *buffer, size_t count, tutti_type type, int32
 }
 
 tutti_result tutti_barrier(tutti_comm *comm) noexcept {
-  constexpr auto call = Repeat::of(Collective::barrier, TUTTI_UINT8, TUTTI_MAX, 0, 1, false);  // bind_barrier's
+  constexpr auto call = Repeat::of(Collective::barrier, TUTTI_UINT64, TUTTI_MAX, 0, 1, false);  // bind_barrier's
   tutti_result result = TUTTI_SUCCESS;
   if (repeat_call(comm, call, nullptr, nullptr, result)) return result;
   return run_call<bind_barrier>("tutti_barrier", {.collective = TUTTI_BARRIER}, comm);

@@ -36,7 +36,7 @@ struct Operation {
   Lane *lane = nullptr;   // of a persistent call
   std::optional<Error> failure;
   std::unique_ptr<Conversion> conversion;  // made by the first call that needs one
-  std::array<std::uint8_t, 2> tokens{};    // what a barrier exchanges
+  std::array<std::uint64_t, 2> tokens{};   // what a barrier exchanges
 };
 
 }  // namespace tutti::comm

@@ -35,9 +35,9 @@ TEST(Cost, VolumeIsTheClosedForm) {
     const std::uint64_t blocks = algorithm.build(parameters).blocks;
     const std::uint64_t vector =
         algorithm.build(parameters).partition == Partition::even ? blocks : std::uint64_t(parameters.ranks);
-    // Four elements of four bytes a block; a barrier is one byte always.
+    // Four elements of four bytes a block; a barrier is eight always.
     const cost::Estimate estimate = cost::estimate(algorithm, parameters, vector * 16, 4, kMachine);
-    const double block = parameters.collective == Collective::barrier ? 1 : 16;
+    const double block = parameters.collective == Collective::barrier ? 8 : 16;
     ASSERT_EQ(estimate.refusal, "");
     ASSERT_EQ(estimate.all_bytes, double(algorithm.volume_blocks(parameters)) * block);
     ASSERT_GE(estimate.bytes * parameters.ranks, estimate.all_bytes);

@@ -7,6 +7,9 @@ import pathlib
 import subprocess
 import sys
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+import instructions
+
 CASE, BUILD = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 OUT = BUILD / "bench-reports"
@@ -57,7 +60,7 @@ def peers():
             check(f"{collective}, 2 ranks: {chart}</h3>" in page, f"{collective} has no chart of its {chart}")
     # By callgrind, as tests/cost has them: how many there may be is said there.
     counted = whole("compare")["instructions"]
-    check(set(counted) == {"allreduce", "send", "recv"} and min(counted.values()) > 100, f"instructions are not counted: {counted}")
+    check(set(counted) == set(instructions.CALLS) and min(counted.values()) > 100, f"instructions are not counted: {counted}")
     check(f"<td>{counted['allreduce']:.0f}</td>" in page, "instructions are not on the page")
 
 

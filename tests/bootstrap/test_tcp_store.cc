@@ -39,6 +39,7 @@ TcpOptions options_of(int rank, int ranks, int port) {
 
 void run_threads(int count, const std::function<void(int)> &body) {
   std::vector<std::jthread> threads;
+  threads.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) threads.emplace_back(body, i);
 }
 

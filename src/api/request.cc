@@ -65,8 +65,8 @@ void Requests::give(Request &request) {
 }
 
 void Requests::outlive(comm::Communicator &communicator) {
+  if (free_.size() == chunks_.size() * RequestTable::kChunk) return;  // none is in use: the usual case
   for (RequestTable::Chunk *chunk : chunks_) {
-    if (free_.size() == chunks_.size() * RequestTable::kChunk) return;  // none is in use: the usual case
     for (Request &request : *chunk) {
       if (request.active != Request::Active::collective || request.communicator != &communicator) continue;
       TUTTI_CHECK(request.operation->done);

@@ -194,7 +194,8 @@ Result<Operation *> Communicator::start(const Call &call) {
   if (last_entry_ == nullptr || !(call.shape == last_shape_)) TUTTI_TRY(prepare(call));
   Operation &operation = next_operation();
   bind(operation, call);
-  return launch(operation);
+  if (!begin(operation)) return tl::unexpected<Error>(*failure_);
+  return &operation;
 }
 
 Operation *Communicator::repeat(const void *input, void *output) {
@@ -239,11 +240,6 @@ TUTTI_HOT bool Communicator::begin(Operation &operation) {
   operation.execution.start(operation.call == oldest_);
   inbox_.take(operation.call, [&](const exec::Arrival &arrival) { hand_over(operation, arrival); });
   return begun(operation);
-}
-
-Result<Operation *> Communicator::launch(Operation &operation) {
-  if (!begin(operation)) return tl::unexpected<Error>(*failure_);
-  return &operation;
 }
 
 TUTTI_HOT bool Communicator::begun(Operation &operation) {

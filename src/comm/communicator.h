@@ -259,7 +259,6 @@ class Communicator {
   Operation &next_operation();
   void bind(Operation &operation, const Call &call);
   void bind(Operation &operation, const void *input, void *output);
-  Result<Operation *> launch(Operation &operation);
   bool begin(Operation &operation);
   Result<> conclude(Operation &operation);
   void deliver_other(const mesh::Record &record);

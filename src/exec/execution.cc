@@ -267,7 +267,12 @@ TUTTI_HOT void Execution::give_back(const Arrival &arrival) {
 }
 
 // The common case: a message that its step can use whole, with nothing waiting before it. It is not given back here.
-TUTTI_HOT bool Execution::take_at_once(Peer &peer, std::uint32_t step, const mesh::Record &record) {
+TUTTI_HOT bool Execution::take_at_once(const mesh::Record &record) {
+  const std::int32_t slot = plan_.slot_of(record.peer);
+  if (slot < 0) return false;
+  Peer &peer = peers_[static_cast<std::size_t>(slot)];
+  const std::uint32_t step = receive_step(peer, slot);
+  if (step == kNoStep || !peer.pending.empty()) return false;
   const PlanStep &plan_step = plan_.steps()[step];
   Run &run = runs_[step];
   const std::uint32_t bytes = record.bytes;
@@ -337,20 +342,19 @@ void Execution::advance_local(std::uint32_t step, std::uint64_t limit) {
 }
 
 void Execution::arrive(const mesh::Record &record) {
-  const std::int32_t slot = plan_.slot_of(record.peer);
-  if (slot >= 0) [[likely]] {
-    Peer &peer = peers_[static_cast<std::size_t>(slot)];
-    const std::uint32_t step = receive_step(peer, slot);
-    if (step != kNoStep && peer.pending.empty() && take_at_once(peer, step, record)) [[likely]] {
-      mesh_.release(record);
-      if (ready_head_ != ready_tail_) drain();
-      return;
-    }
-  }
-  arrive(Arrival{.record = record});
+  if (take_at_once(record)) [[likely]]
+    mesh_.release(record);
+  else keep({.record = record});
+  if (ready_head_ != ready_tail_) drain();
 }
 
 void Execution::arrive(const Arrival &arrival) {
+  if (take_at_once(arrival.record)) give_back(arrival);
+  else keep(arrival);
+  drain();
+}
+
+void Execution::keep(const Arrival &arrival) {
   const std::int32_t slot = plan_.slot_of(arrival.record.peer);
   const std::uint32_t step = slot < 0 ? kNoStep : receive_step(peers_[static_cast<std::size_t>(slot)], slot);
   if (step == kNoStep) {
@@ -358,14 +362,8 @@ void Execution::arrive(const Arrival &arrival) {
     give_back(arrival);
     return;
   }
-  Peer &peer = peers_[static_cast<std::size_t>(slot)];
-  if (peer.pending.empty() && take_at_once(peer, step, arrival.record)) {
-    give_back(arrival);
-  } else {
-    peer.pending.push_back(arrival);
-    push(step);
-  }
-  drain();
+  peers_[static_cast<std::size_t>(slot)].pending.push_back(arrival);
+  push(step);
 }
 
 void Execution::make_room(int rank) {

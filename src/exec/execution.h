@@ -121,7 +121,8 @@ class Execution {
   }
   std::uint32_t receive_step(Peer &peer, int slot) const;
   bool send_at_once(std::uint32_t step);
-  bool take_at_once(Peer &peer, std::uint32_t step, const mesh::Record &record);
+  bool take_at_once(const mesh::Record &record);
+  void keep(const Arrival &arrival);
   void give_back(const Arrival &arrival);
   void finish_arrival(Peer &peer, Arrival &arrival);
   void spill(Arrival &arrival);

@@ -154,6 +154,8 @@ void run(const Case &each, tutti_comm *other, tutti_comm *self, tutti_result (*c
   }
 }
 
+void count(const Case &each, tutti_comm *other, tutti_comm *self) { run(each, other, self, each.counted, kTimes); }
+
 // The same calls, which callgrind does not count.
 tutti_result warm_allreduce(tutti_comm *comm) {
   return tutti_allreduce(TUTTI_IN_PLACE, &mine[1], 1, TUTTI_INT64, TUTTI_SUM, comm);
@@ -164,30 +166,14 @@ tutti_result warm_send(tutti_comm *comm) { return tutti_send(&mine[1], 1, TUTTI_
 
 extern "C" {
 
-[[gnu::noinline]] void phase_allreduce(tutti_comm *other, tutti_comm *self) {
-  run(kAllreduce, other, self, kAllreduce.counted, kTimes);
-}
-[[gnu::noinline]] void phase_broadcast(tutti_comm *other, tutti_comm *self) {
-  run(kBroadcast, other, self, kBroadcast.counted, kTimes);
-}
-[[gnu::noinline]] void phase_broadcast_root(tutti_comm *other, tutti_comm *self) {
-  run(kBroadcastRoot, other, self, kBroadcastRoot.counted, kTimes);
-}
-[[gnu::noinline]] void phase_reduce(tutti_comm *other, tutti_comm *self) {
-  run(kReduce, other, self, kReduce.counted, kTimes);
-}
-[[gnu::noinline]] void phase_allgather(tutti_comm *other, tutti_comm *self) {
-  run(kAllgather, other, self, kAllgather.counted, kTimes);
-}
-[[gnu::noinline]] void phase_barrier(tutti_comm *other, tutti_comm *self) {
-  run(kBarrier, other, self, kBarrier.counted, kTimes);
-}
-[[gnu::noinline]] void phase_send(tutti_comm *other, tutti_comm *self) {
-  run(kSend, other, self, kSend.counted, kTimes);
-}
-[[gnu::noinline]] void phase_recv(tutti_comm *other, tutti_comm *self) {
-  run(kReceive, other, self, kReceive.counted, kTimes);
-}
+[[gnu::noinline]] void phase_allreduce(tutti_comm *other, tutti_comm *self) { count(kAllreduce, other, self); }
+[[gnu::noinline]] void phase_broadcast(tutti_comm *other, tutti_comm *self) { count(kBroadcast, other, self); }
+[[gnu::noinline]] void phase_broadcast_root(tutti_comm *other, tutti_comm *self) { count(kBroadcastRoot, other, self); }
+[[gnu::noinline]] void phase_reduce(tutti_comm *other, tutti_comm *self) { count(kReduce, other, self); }
+[[gnu::noinline]] void phase_allgather(tutti_comm *other, tutti_comm *self) { count(kAllgather, other, self); }
+[[gnu::noinline]] void phase_barrier(tutti_comm *other, tutti_comm *self) { count(kBarrier, other, self); }
+[[gnu::noinline]] void phase_send(tutti_comm *other, tutti_comm *self) { count(kSend, other, self); }
+[[gnu::noinline]] void phase_recv(tutti_comm *other, tutti_comm *self) { count(kReceive, other, self); }
 
 }  // extern "C"
 

@@ -10,6 +10,7 @@
 namespace tutti::collectives {
 
 Algorithm allreduce_direct();
+Algorithm allreduce_board();
 Algorithm allreduce_recursive_doubling();
 Algorithm allreduce_recursive_multiplying();
 Algorithm allreduce_ring();
@@ -17,13 +18,16 @@ Algorithm allreduce_circulant();
 Algorithm allreduce_hierarchical();
 Algorithm allreduce_leaders();
 Algorithm broadcast_knomial();
+Algorithm broadcast_board();
 Algorithm broadcast_scatter_allgather();
 Algorithm broadcast_chain();
 Algorithm broadcast_circulant();
 Algorithm broadcast_hierarchical();
 Algorithm barrier_dissemination();
+Algorithm barrier_board();
 Algorithm barrier_hierarchical();
 Algorithm reduce_knomial();
+Algorithm reduce_board();
 Algorithm reduce_knomial_ordered();
 Algorithm reduce_scatter_gather();
 Algorithm reduce_chain();
@@ -38,6 +42,7 @@ Algorithm reduce_scatter_direct();
 Algorithm allgather_circulant();
 Algorithm allgather_ring();
 Algorithm allgather_direct();
+Algorithm allgather_board();
 Algorithm allgatherv_circulant();
 Algorithm allgatherv_ring();
 Algorithm allgatherv_direct();

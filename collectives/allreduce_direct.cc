@@ -2,9 +2,9 @@
 //
 // Direct: everyone sends its vector to everyone and reduces all of them strictly in rank order, whatever the order of
 // arrival, so all ranks get the same bits. One round of p - 1 messages: the least latency for few ranks and tiny
-// vectors.
+// vectors. On a board each writes once.
 #include "collectives/algorithms.h"
-#include "collectives/builder.h"
+#include "collectives/rank_order.h"
 
 namespace tutti::collectives {
 namespace {
@@ -16,51 +16,38 @@ Schedule build(const Parameters &parameters) {
   const std::int32_t ranks = parameters.ranks, rank = parameters.rank;
   if (ranks == 1) return vector_alone(parameters);
   Builder builder(parameters, 1);
-  const Range output = builder.whole(Buffer::output);
-  Range own = builder.whole(Buffer::input);
-  if (parameters.in_place) {
-    // Sends that wait for their receiver would otherwise hold the output that the receiver's own send waits for.
-    if (ranks == 2) {
-      // Of two, what arrives can be set aside instead, and the send goes first.
-      builder.send(1 - rank, output);
-      builder.recv(1 - rank, builder.scratch());
-      builder.reduce(rank == 0 ? Side::right : Side::left, builder.scratch(), output);
-      return builder.take();
-    }
-    own = builder.scratch();
-    builder.copy(output, own);
-  }
+  const Range output = builder.whole(Buffer::output), own = builder.whole(own_buffer(parameters));
   // Each starts with its right neighbour, so that no rank is everyone's first target.
   for (std::int32_t distance = 1; distance < ranks; ++distance) builder.send(wrap(rank + distance, ranks), own);
-
-  std::int32_t next = rank + 1;
-  if (rank == 0) {
-    builder.recv_reduce(next++, Side::right, own, output);
-  } else if (rank == 1) {
-    builder.recv_reduce(0, Side::left, own, output);
-  } else {
-    builder.recv(0, output);
-    for (std::int32_t peer = 1; peer < rank; ++peer) builder.recv_reduce(peer, Side::right, output, output);
-    builder.reduce(Side::right, own, output);
-  }
-  for (; next < ranks; ++next) builder.recv_reduce(next, Side::right, output, output);
+  // In place, sends that wait for their receiver would hold the output that the receiver's own send waits for: what
+  // arrives is reduced beside it.
+  const Range into = parameters.in_place ? builder.scratch() : output;
+  reduce_in_rank_order(builder, rank, ranks, own, into);
+  if (parameters.in_place) builder.copy(into, output);
   return builder.take();
 }
 
-}  // namespace
-
-Algorithm allreduce_direct() {
+Algorithm row(std::string_view name, std::string_view summary, bool on_board) {
   return {.collective = Collective::allreduce,
-          .name = "direct",
-          .summary = "1 round of p-1 messages, each rank sends (p-1)m; wins for tiny vectors and few ranks",
+          .name = name,
+          .summary = summary,
           .source = "folklore; order of reduction fixed to rank order",
           .keeps_rank_order = true,
           .radices = {0},
           .supports = [](const Parameters &parameters) { return parameters.ranks <= kMaxRanks; },
           .build = build,
-          .volume_blocks = [](const Parameters &parameters) -> std::uint64_t {
-            return std::uint64_t(parameters.ranks) * (parameters.ranks - 1);
-          }};
+          .volume_blocks = all_other_blocks,
+          .on_board = on_board};
+}
+
+}  // namespace
+
+Algorithm allreduce_direct() {
+  return row("direct", "1 round of p-1 messages, each rank sends (p-1)m; wins for tiny vectors and few ranks", false);
+}
+Algorithm allreduce_board() {
+  return row("board", "each rank writes its vector once, all others of the host read it there; wins up to 16 KiB",
+             true);
 }
 
 }  // namespace tutti::collectives

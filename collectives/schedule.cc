@@ -31,7 +31,8 @@ std::uint64_t row_blocks(const Schedule &schedule) {
 }
 
 const std::vector<Algorithm> &algorithms() {
-  static const std::vector<Algorithm> rows = {
+  // Never destroyed, as the other tables here: programs finalize in their own destructors.
+  static const auto &rows = *new std::vector<Algorithm>{
       allreduce_direct(),
       allreduce_recursive_doubling(),
       allreduce_recursive_multiplying(),
@@ -39,19 +40,23 @@ const std::vector<Algorithm> &algorithms() {
       allreduce_circulant(),
       allreduce_hierarchical(),
       allreduce_leaders(),
+      allreduce_board(),
       broadcast_knomial(),
       broadcast_scatter_allgather(),
       broadcast_chain(),
       broadcast_circulant(),
       broadcast_hierarchical(),
+      broadcast_board(),
       barrier_dissemination(),
       barrier_hierarchical(),
+      barrier_board(),
       reduce_knomial(),
       reduce_knomial_ordered(),
       reduce_scatter_gather(),
       reduce_chain(),
       reduce_circulant(),
       reduce_hierarchical(),
+      reduce_board(),
       reduce_scatter_block_circulant(),
       reduce_scatter_block_ring(),
       reduce_scatter_block_direct(),
@@ -61,6 +66,7 @@ const std::vector<Algorithm> &algorithms() {
       allgather_circulant(),
       allgather_ring(),
       allgather_direct(),
+      allgather_board(),
       allgatherv_circulant(),
       allgatherv_ring(),
       allgatherv_direct(),

@@ -21,13 +21,14 @@ bool applies(const SelectionRow &row, const Situation &situation) {
   return row.collective == situation.collective && row.min_ranks <= situation.ranks &&
          situation.ranks <= row.max_ranks && row.min_ranks_per_core <= situation.ranks_per_core &&
          situation.ranks_per_core <= row.max_ranks_per_core && row.min_bytes <= situation.bytes &&
-         situation.bytes <= row.max_bytes && (!row.shares_hosts || situation.shares_hosts());
+         situation.bytes <= row.max_bytes && (!row.shares_hosts || situation.shares_hosts()) &&
+         (!row.board || situation.board);
 }
 
 // Whether a row applies whatever the size and the machine: which one is chosen then depends on the ranks alone.
 bool applies_always(const SelectionRow &row) {
   return row.max_ranks == kAnyRanks && row.min_ranks_per_core == 1 && row.max_ranks_per_core == kAnyRanks &&
-         row.min_bytes == 0 && row.max_bytes == kAnyBytes && !row.shares_hosts;
+         row.min_bytes == 0 && row.max_bytes == kAnyBytes && !row.shares_hosts && !row.board;
 }
 
 Parameters parameters_of(const Situation &situation, const Choice &choice) {
@@ -43,7 +44,8 @@ const TunedRow *tuned_row(const Situation &situation) {
   for (const TunedRow &row : situation.tuned) {
     if (row.collective != situation.collective || row.ranks != situation.ranks ||
         row.ranks_per_core != situation.ranks_per_core || row.hosts != std::max(situation.host_count, 1) ||
-        situation.bytes < row.min_bytes || row.max_bytes < situation.bytes)
+        situation.bytes < row.min_bytes || row.max_bytes < situation.bytes ||
+        (row.algorithm->on_board && !situation.board))
       continue;
     const Parameters parameters = parameters_of(situation, {row.algorithm, row.radix});
     if (row.algorithm->supports(parameters) && (!situation.ordered || keeps_rank_order(*row.algorithm, parameters)))
@@ -100,8 +102,24 @@ Error refusal(const Situation &situation, const Variant &forced) {
 const std::vector<SelectionRow> &selection_table() {
   // Rows overlap downwards on purpose: the first that applies wins, so each needs only its upper bounds. The last row
   // of a collective takes everything.
-  static const std::vector<SelectionRow> rows = {
-      // collective, ranks, ranks per core, bytes, algorithm, radix, only where hosts are shared
+  static const auto &rows = *new std::vector<SelectionRow>{
+      // collective, ranks, ranks per core, bytes, algorithm, radix, only where hosts are shared, where there is a board
+      // On a board a rank writes once, and nobody waits for a turn of anyone but those it reads; everybody's vector is
+      // read
+      // by everybody, though. Bounds for more than two ranks with a core each are estimates.
+      {allreduce, 2, 2, 1, kAnyRanks, 0, 32 * KiB, "board", 0, false, true},
+      {allreduce, 3, 8, 2, kAnyRanks, 0, 32 * KiB, "board", 0, false, true},
+      {allreduce, 9, 64, 2, kAnyRanks, 0, 4 * KiB, "board", 0, false, true},
+      {allreduce, 3, 8, 1, 1, 0, 4 * KiB, "board", 0, false, true},
+      {allreduce, 9, 16, 1, 1, 0, 512, "board", 0, false, true},
+      {broadcast, 2, kAnyRanks, 1, kAnyRanks, 0, 32 * KiB, "board", 0, false, true},
+      {barrier, 2, 16, 1, kAnyRanks, 0, kAnyBytes, "board", 0, false, true},
+      {barrier, 17, kAnyRanks, 2, kAnyRanks, 0, kAnyBytes, "board", 0, false, true},
+      {reduce, 2, 8, 1, kAnyRanks, 0, 32 * KiB, "board", 0, false, true},
+      {reduce, 9, kAnyRanks, 1, kAnyRanks, 0, 4 * KiB, "board", 0, false, true},
+      {allgather, 2, 2, 1, kAnyRanks, 0, 64 * KiB, "board", 0, false, true},
+      {allgather, 3, 8, 1, kAnyRanks, 0, 128 * KiB, "board", 0, false, true},
+      {allgather, 9, kAnyRanks, 2, kAnyRanks, 0, 64 * KiB, "board", 0, false, true},
       {allreduce, 1, 2, 1, kAnyRanks, 0, 16 * KiB, "direct", 0},
       {allreduce, 1, 2, 1, kAnyRanks, 0, kAnyBytes, "circulant", 2},
       // With more ranks than cores a round costs a turn of everybody on the core, and a message its processor time: few
@@ -251,7 +269,10 @@ std::string selection_text(std::span<const TunedRow> tuned) {
   for (const SelectionRow &row : selection_table())
     text += fmt::format(format, collective_name(row.collective), ranks_text(row.min_ranks), ranks_text(row.max_ranks),
                         ranks_text(row.min_ranks_per_core), ranks_text(row.max_ranks_per_core),
-                        bytes_text(row.min_bytes), bytes_text(row.max_bytes), row.shares_hosts ? "shared" : "any",
+                        bytes_text(row.min_bytes), bytes_text(row.max_bytes),
+                        row.board          ? "board"
+                        : row.shares_hosts ? "shared"
+                                           : "any",
                         row.algorithm, radix_text(row.radix));
   return text;
 }

@@ -25,6 +25,7 @@ struct Situation {
   std::int32_t ranks_per_core = 1;  // rounded up, the most crowded host's
   std::uint64_t bytes = 0;          // of the whole vector; 0 where no rank knows it (gatherv, scatterv, alltoallv)
   bool one_host = true;             // all ranks share a host (software device), else some pairs use the network
+  bool board = false;               // they have a board in common
   bool ordered = false;             // the operator does not commute: operands have to keep rank order
   bool reproducible = false;        // reductions: by an algorithm that depends on the number of ranks alone
   std::span<const std::int32_t> hosts = {};  // of each rank, as in Parameters; empty: nobody knows
@@ -44,6 +45,7 @@ struct SelectionRow {
   std::string_view algorithm;
   std::int32_t radix;
   bool shares_hosts = false;  // only where several ranks share one of several hosts
+  bool board = false;         // only where they have a board
 };
 
 struct Choice {

@@ -162,6 +162,7 @@ Result<> init(const char *function, const Comm &comm, tutti_comm *handle, const 
     copy_list(own.out_displs, repeated->out_displs, ranks);
   }
   TUTTI_TRY(bind_any(function, own, *comm.communicator, repeated->call));
+  repeated->call.shape.persistent = true;
   TUTTI_TRY(repeated->lane, comm.communicator->open());
   Result<Request *> taken = comm.world->requests().take();
   if (!taken) {

@@ -141,6 +141,16 @@ const std::vector<Variable> &table() {
        .same_on_all_ranks = true,
        .help = "Point-to-point messages that a receiver keeps until it asks for them, in bytes for each sender and "
                "communicator; what exceeds it waits at its sender."},
+      {.name = "TUTTI_BOARDS",
+       .member = &Config::boards,
+       .default_text = "16",
+       .min = 0,
+       .max = 256,
+       .same_on_all_ranks = true,
+       .help =
+           "How many communicators at once have a board, through which ranks of one host exchange up to 16 KiB in "
+           "small collectives (their algorithm `board`), the world first; 0: none. Each takes 137 KiB a rank, as far "
+           "as it is used. Others exchange messages."},
       {.name = "TUTTI_ALGO",
        .member = &Config::algo,
        .default_text = "",

@@ -42,6 +42,7 @@ struct Config {
   std::int64_t credits = 0;
   std::int64_t early_bytes = 0;
   std::int64_t p2p_window_bytes = 0;
+  std::int64_t boards = 0;
   // Collectives
   std::string algo;
   std::string tuning;

@@ -26,6 +26,7 @@ struct Shape {
   std::uint64_t counts_digest = 0;  // of listed counts that all ranks know
   bool in_place = false;            // of this rank
   bool parting = false;             // the meeting of all ranks at the end of their world, which fits no call of a user
+  bool persistent = false;          // which uses messages alone
   const collectives::Variant *algorithm = nullptr;  // asked for by the caller; null: by selection
   std::int32_t created = 0;                         // handle of the operator; 0: built in
   std::uint32_t op_element_bytes = 0;               // where the type is op_element

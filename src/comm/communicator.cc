@@ -42,6 +42,7 @@ Communicator::Communicator(mesh::Mesh &mesh, mesh::Group group, Identity identit
       hosts_(hosts_of(group_, setting.hosts)),
       host_count_(collectives::count_hosts(hosts_)),
       next_call_(setting.first_call & kCallMask),
+      board_(mesh::Board::of(mesh, group_, identity.id, identity.generation, next_call_)),
       windows_(mesh, group_, {.communicator = identity.id, .signature = identity.generation}, setting.window_bytes),
       running_(kFirstRunning),
       running_mask_(kFirstRunning - 1),
@@ -56,6 +57,7 @@ collectives::Situation Communicator::situation_of(collectives::Collective collec
           .ranks_per_core = setting_.ranks_per_core,
           .bytes = bytes,
           .one_host = setting_.one_host || host_count_ == 1,
+          .board = board_ != nullptr,
           .reproducible = setting_.reproducible,
           .hosts = hosts_,
           .host_count = host_count_,
@@ -73,6 +75,7 @@ Result<Entry *> Communicator::entry_for(const Shape &shape) {
   collectives::Situation situation =
       situation_of(shape.collective, vector_elements(shape, ranks()) * last_conversion_.element_bytes());
   situation.ordered = last_conversion_.ordered();
+  situation.board = situation.board && !shape.persistent && !shape.parting;
   TUTTI_TRY(const Choice choice, collectives::select(situation, overrides));
   const std::int32_t root = collectives::form_of(shape.collective).rooted ? shape.root : 0;
   const bool in_place = last_conversion_.runs_in_place();
@@ -89,14 +92,15 @@ Result<Entry *> Communicator::entry_for(const Shape &shape) {
                                               .hosts = hosts_,
                                               .skips = choice.skips};
   auto entry = std::make_unique<Entry>(Entry{choice, root, in_place, nullptr, {}, {}});
-  entry->plan = std::make_unique<exec::Plan>(exec::Plan::compile(choice.algorithm->build(parameters), group_));
+  entry->plan = std::make_unique<exec::Plan>(
+      exec::Plan::compile(choice.algorithm->build(parameters), group_, choice.algorithm->on_board));
   entries_.push_back(std::move(entry));
   return entries_.back().get();
 }
 
 TUTTI_HOT Operation &Communicator::take(Entry &entry) {
   if (entry.idle.empty()) [[unlikely]] {
-    entry.operations.push_back(std::make_unique<Operation>(entry, *entry.plan, mesh_, windows_, pool_));
+    entry.operations.push_back(std::make_unique<Operation>(entry, *entry.plan, mesh_, windows_, pool_, board_.get()));
     entry.idle.reserve(entry.operations.size());
     return *entry.operations.back();
   }
@@ -198,10 +202,10 @@ Result<Operation *> Communicator::start(const Call &call) {
   return &operation;
 }
 
-Operation *Communicator::repeat(const void *input, void *output) {
+Operation *Communicator::repeat(const void *input, void *output, unsigned looks) {
   Operation &operation = next_operation();
   bind(operation, input, output);
-  return begin(operation) ? &operation : nullptr;
+  return begin(operation, looks) ? &operation : nullptr;
 }
 
 // What differs from call to call; the operation has its number.
@@ -234,10 +238,19 @@ void Communicator::hand_over(Operation &operation, const exec::Arrival &arrival)
   else operation.execution.arrive(arrival);
 }
 
+// Whether others have made the calls that this one has, as far as their marks show.
+void Communicator::check_board() {
+  if (board_ && board_->contradicting_rank() >= 0) mismatch(board_->contradicting_rank(), board_->contradicting_call());
+}
+
 // Of an operation that is bound; what came early for it is handed over. False: the communicator has failed.
-TUTTI_HOT bool Communicator::begin(Operation &operation) {
+TUTTI_HOT bool Communicator::begin(Operation &operation, unsigned looks) {
   operation.done = operation.overdue = false;
-  operation.execution.start(operation.call == oldest_);
+  if (board_ && board_->begin(operation.call, operation.signature)) [[unlikely]] {
+    check_board();
+    return begun(operation);
+  }
+  operation.execution.start(operation.call == oldest_, looks);
   inbox_.take(operation.call, [&](const exec::Arrival &arrival) { hand_over(operation, arrival); });
   return begun(operation);
 }
@@ -287,8 +300,10 @@ void Communicator::retry_waiting() {
   for (std::size_t turn = std::min(waiting_.size(), kRetries); turn > 0; --turn) {
     if (next_retry_ >= waiting_.size()) next_retry_ = 0;
     Operation &operation = *waiting_[next_retry_];
+    const std::uint32_t open = operation.execution.open_steps();
     operation.execution.retry();
-    if (!operation.execution.done() && operation.execution.waits_for_grant()) {
+    if (operation.execution.open_steps() != open) ++deliveries_;
+    if (!operation.execution.done() && operation.execution.waits_to_retry()) {
       ++next_retry_;
       continue;
     }
@@ -298,6 +313,12 @@ void Communicator::retry_waiting() {
     look_at(operation);
     if (failure_) return;  // nothing waits any more
   }
+}
+
+bool Communicator::waits_in_silence() const {
+  const auto silent = [](const Operation *operation) { return operation->execution.waits_for_grant(); };
+  return std::ranges::any_of(waiting_, silent) || windows_.due() || lanes_due_ != 0 || !notices_.empty() ||
+         (matcher_ != nullptr && matcher_->due());
 }
 
 void Communicator::make_room(int world_rank) {

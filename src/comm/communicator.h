@@ -113,8 +113,8 @@ class Communicator {
   // Whether a call is the last one again, with other buffers perhaps; and that one, whose buffers are not null where
   // there is something in them, and apart. A barrier has none.
   bool repeats(const Repeat &call) const { return call == last_ && !failure_; }
-  // Null: the communicator has failed meanwhile (failure()).
-  Operation *repeat(const void *input, void *output);
+  // Null: the communicator has failed meanwhile (failure()). `looks`: Execution::start.
+  Operation *repeat(const void *input, void *output, unsigned looks);
   // Of such a call: the bytes of this rank's buffers; in place there is only one, the output.
   struct BufferBytes {
     std::size_t input = 0, output = 0;
@@ -136,8 +136,9 @@ class Communicator {
     return {};
   }
 
-  // After the last meeting of all ranks: an error if one of them has started a persistent call more often.
-  Result<> check_lanes();
+  // After the last meeting of all ranks: an error if one of them has started a persistent call more often, or made
+  // another call that nobody has noticed.
+  Result<> check_parting();
 
   // Starts a send or a receive, which has to stay where it is until it is done. Ranks and tag are checked.
   Result<> send(match::SendOperation &send) {
@@ -185,6 +186,8 @@ class Communicator {
     return !waiting_.empty() || windows_.due() || lanes_due_ != 0 || !notices_.empty() ||
            (matcher_ != nullptr && matcher_->due());
   }
+  // Whether some of that raises no event when it comes, so that nobody may sleep for long.
+  bool waits_in_silence() const;
   // Asks the ranks that owe data to operations which were under way at the last call of this, too, whether it will
   // come. Who has ended its call without sending it made a different one.
   void ask();
@@ -259,7 +262,8 @@ class Communicator {
   Operation &next_operation();
   void bind(Operation &operation, const Call &call);
   void bind(Operation &operation, const void *input, void *output);
-  bool begin(Operation &operation);
+  bool begin(Operation &operation, unsigned looks = 1);
+  void check_board();
   Result<> conclude(Operation &operation);
   void deliver_other(const mesh::Record &record);
   void hand_over(Operation &operation, const exec::Arrival &arrival);
@@ -280,7 +284,9 @@ class Communicator {
     if (operation.lane != nullptr) [[unlikely]]
       return retire_lane(*operation.lane);
     running_[operation.call & running_mask_] = nullptr;
-    if (operation.call == oldest_ && (oldest_ = following(oldest_)) != next_call_) find_oldest();
+    if (operation.call != oldest_) return;
+    if ((oldest_ = following(oldest_)) != next_call_) find_oldest();
+    if (board_) board_->ended(oldest_);
   }
   void retire_lane(Lane &lane);
   void find_oldest();
@@ -289,7 +295,7 @@ class Communicator {
     if (operation.execution.done()) retire(operation);
     else if (operation.execution.contradicting_rank() >= 0) [[unlikely]]
       mismatch(operation.execution.contradicting_rank(), operation.call);
-    else if (operation.execution.waits_for_grant() && !operation.waiting) wait_with(operation);
+    else if (operation.execution.waits_to_retry() && !operation.waiting) wait_with(operation);
   }
   void wait_with(Operation &operation);
   void retry_waiting();
@@ -320,8 +326,9 @@ class Communicator {
   const std::vector<std::int32_t> hosts_;  // of each rank of this communicator
   const std::int32_t host_count_;
   std::uint32_t next_call_;
-  exec::Windows windows_;  // of the operations: before them
-  Pool pool_;              // of the operations and the inbox: before them
+  std::unique_ptr<mesh::Board> board_;  // of the operations: before them; null: there is none
+  exec::Windows windows_;
+  Pool pool_;  // of the inbox, too
   std::vector<std::unique_ptr<Entry>> entries_;
 
   Shape last_shape_;

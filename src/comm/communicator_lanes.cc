@@ -46,7 +46,9 @@ void Communicator::close(Lane &lane) {
   lanes_.erase(lane.index);
 }
 
-Result<> Communicator::check_lanes() {
+Result<> Communicator::check_parting() {
+  if (board_) board_->learn();
+  check_board();
   for (const auto &[index, arrivals] : before_lanes_)
     if (!arrivals.empty()) mismatch(arrivals.front().record.peer, arrivals.front().record.stream.call);
   for (const auto &[index, lane] : lanes_)

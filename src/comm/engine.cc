@@ -22,6 +22,9 @@ constexpr unsigned kIdlePolls = 64;
 // Idle polls between two calls of what else has to move (WaitPolicy::while_waiting), spinning and yielding:
 // microseconds both, and little beside the polls themselves.
 constexpr unsigned kElsewherePolls = 64, kElsewhereYields = 4;
+// Looks of a blocking call at the board before anything else is polled: half a microsecond, in which an answer comes
+// from a rank that has its own core.
+constexpr unsigned kLooksAtBoard = 256;
 // How long a broken link may wait for control to say that the peer died, which is the better explanation.
 constexpr std::int64_t kExplainNs = 3 * kNanosecondsPerSecond;
 // How often ranks that wait ask for what does not come. Not on the way of any call that takes less than that.
@@ -69,7 +72,8 @@ Engine::Engine(std::unique_ptr<mesh::Mesh> mesh, control::Control *control, Wait
       wake_fd_(wake_fd),
       recorder_(communicators_),
       gathering_(mesh_->rank(), recorder_),
-      live_(*mesh_) {}
+      live_(*mesh_),
+      looks_at_board_(policy.spin_ns != 0 ? kLooksAtBoard : 1) {}
 
 Engine::~Engine() { ::close(wake_fd_); }
 
@@ -215,7 +219,7 @@ Result<> Engine::run(Communicator &communicator, const Call &call, Lock &lock) {
 
 Result<> Engine::repeat(Communicator &communicator, const void *input, void *output, Lock &lock) {
   enter(communicator);
-  Operation *const operation = communicator.repeat(input, output);
+  Operation *const operation = communicator.repeat(input, output, looks_at_board_);
   if (operation == nullptr) [[unlikely]]
     return tl::unexpected<Error>(*communicator.failure());
   retry_due_ |= communicator.waits_for_grant();
@@ -365,14 +369,14 @@ void Engine::fail_all(const Error &error) {
     if (communicator != nullptr) communicator->fail(error);
 }
 
-bool Engine::waits_for_grant() const {
-  return std::ranges::any_of(busy_, [](const Communicator *communicator) { return communicator->waits_for_grant(); });
+bool Engine::waits_in_silence() const {
+  return std::ranges::any_of(busy_, [](const Communicator *communicator) { return communicator->waits_in_silence(); });
 }
 
 void Engine::sleep(const Condition &condition, Lock &lock) {
   const bool shared = lock.owns_lock(), elsewhere = policy_.while_waiting != nullptr && condition.in_a_call();
   if (asleep_) {
-    if (waits_for_grant()) wake();  // that one may not know that it has to look for grants
+    if (waits_in_silence()) wake();  // that one may not know that it has to look for grants
     if (elsewhere) {
       lock.unlock();
       ::poll(nullptr, 0, kGrantNapMs);
@@ -397,7 +401,7 @@ void Engine::sleep(const Condition &condition, Lock &lock) {
     for (const int fd : mesh_->fds()) fds.push_back({fd, POLLIN, 0});
     if (control_ != nullptr) fds.push_back({control_->event_fd(), POLLIN, 0});
     fds.push_back({wake_fd_, POLLIN, 0});
-    const bool impatient = elsewhere || waits_for_grant() || !breakages_.empty() || mesh_->reconnecting();
+    const bool impatient = elsewhere || waits_in_silence() || !breakages_.empty() || mesh_->reconnecting();
     const int nap_ms = impatient ? kGrantNapMs : kSleepMs;
     asleep_ = true;
     if (shared) lock.unlock();

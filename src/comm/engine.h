@@ -164,7 +164,7 @@ class Engine {
     retry_due_ = true;
   }
   void send_what_it_owes(Lock &lock);
-  bool waits_for_grant() const;
+  bool waits_in_silence() const;
   void sleep(const Condition &condition, Lock &lock);
   void wake();
   void spread_news();
@@ -183,6 +183,7 @@ class Engine {
   Recorder recorder_;                          // of the operations started here
   Gathering gathering_;
   LiveView live_;
+  const unsigned looks_at_board_;
   std::array<mesh::Record, kBatch> records_;  // of the poll under way
   struct Stray {
     mesh::Record record;

@@ -49,7 +49,7 @@ Result<> part(Engine &engine, Communicator &communicator, Lock &lock) {
                         .input = &token,
                         .output = &token};
   TUTTI_TRY(engine.run(communicator, meeting, lock));
-  return communicator.check_lanes();
+  return communicator.check_parting();
 }
 
 Family::Family(Engine &engine, const Setting &setting) : engine_(engine) {

@@ -20,8 +20,9 @@ struct Entry;
 struct Lane;
 
 struct Operation {
-  Operation(Entry &owner, const exec::Plan &plan, mesh::Mesh &mesh, exec::Windows &windows, Pool &pool)
-      : entry(owner), execution(plan, mesh, windows, pool) {}
+  Operation(Entry &owner, const exec::Plan &plan, mesh::Mesh &mesh, exec::Windows &windows, Pool &pool,
+            mesh::Board *board = nullptr)
+      : entry(owner), execution(plan, mesh, windows, pool, board) {}
 
   Entry &entry;
   exec::Execution execution;
@@ -31,7 +32,7 @@ struct Operation {
   std::uint32_t signature = 0;
   bool done = false;      // the buffers are the caller's again
   bool overdue = false;   // it was under way when the communicator last asked for what is missing
-  bool waiting = false;   // for credits, windows or acknowledgements
+  bool waiting = false;   // for credits, windows, or what comes on the board
   bool converts = false;  // results have to be made of what it has combined
   Lane *lane = nullptr;   // of a persistent call
   std::optional<Error> failure;

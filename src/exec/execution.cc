@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "exec/execution.h"
-
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
 #include "base/check.h"
 #include "base/hot.h"
-#include "base/small_copy.h"
+#include "exec/execution-inl.h"
 
 namespace tutti::exec {
 
@@ -28,8 +26,13 @@ std::uint32_t with_bytes(std::uint32_t signature, std::uint64_t bytes) {
 
 }  // namespace
 
-Execution::Execution(const Plan &plan, mesh::Mesh &mesh, Windows &windows, Pool &pool)
-    : plan_(plan), mesh_(mesh), windows_(windows), pool_(pool), peers_(plan.peers().size()) {
+Execution::Execution(const Plan &plan, mesh::Mesh &mesh, Windows &windows, Pool &pool, mesh::Board *board)
+    : plan_(plan),
+      mesh_(mesh),
+      windows_(windows),
+      pool_(pool),
+      peers_(plan.peers().size()),
+      board_(plan.on_board() ? board : nullptr) {
   const std::size_t steps = plan.steps().size();
   runs_.resize(steps);
   ready_.resize(std::bit_ceil(steps + 1));
@@ -40,16 +43,6 @@ Execution::Execution(const Plan &plan, mesh::Mesh &mesh, Windows &windows, Pool 
 }
 
 Execution::~Execution() { cancel(); }
-
-TUTTI_HOT std::byte *Execution::address(const Range &range, std::uint64_t offset) {
-  if (range.buffer == Buffer::scratch) return scratch_.data() + offset;
-  return binding_.output + offset;
-}
-
-TUTTI_HOT const std::byte *Execution::read_address(const Range &range, std::uint64_t offset) {
-  if (range.buffer == Buffer::input) return binding_.input + offset;
-  return address(range, offset);
-}
 
 void Execution::cut_buffers() {
   const auto cut = [&](Buffer buffer, std::uint32_t blocks, const Listed &listed) {
@@ -86,6 +79,7 @@ void Execution::measure_steps() {
     run.source_offset = has_source ? layout(step.source.buffer).begin(step.source.first) * binding_.element_bytes : 0;
     run.target_offset = has_target ? layout(step.target.buffer).begin(step.target.first) * binding_.element_bytes : 0;
     run.piece = mesh_.piece_bytes(run.total, binding_.element_bytes);
+    run.done = 0;
     if (run.total == 0) continue;
     ++filled_steps_;
     if (step.peer < 0) continue;
@@ -97,6 +91,12 @@ void Execution::measure_steps() {
     if (runs_[step].total != 0 &&
         std::ranges::all_of(plan_.edges(plan_.steps()[step]), [&](const Edge &e) { return runs_[e.step].total == 0; }))
       starters_.push_back(step);
+  // Alike on all ranks: all messages of such a plan have one size.
+  const auto moves = [&](const PlanStep &s) { return s.step.peer >= 0; };
+  const auto message = std::ranges::find_if(plan_.steps(), moves);
+  const std::uint64_t message_bytes =
+      message == plan_.steps().end() ? 0 : runs_[static_cast<std::size_t>(message - plan_.steps().begin())].total;
+  fits_board_ = board_ != nullptr && message_bytes != 0 && message_bytes <= mesh::Board::kMostBytes;
   element_shift_ = std::has_single_bit(binding_.element_bytes) ? std::countr_zero(binding_.element_bytes) : -1;
   measured_count_ = binding_.count;
   measured_element_bytes_ = binding_.element_bytes;
@@ -156,11 +156,12 @@ TUTTI_HOT bool Execution::send_at_once(std::uint32_t step) {
   return true;
 }
 
-void Execution::start(bool oldest) {
+void Execution::start(bool oldest, unsigned looks) {
   oldest_ = oldest;
   if (binding_.count != measured_count_ || binding_.element_bytes != measured_element_bytes_ ||
       plan_.partition() == Partition::listed)
     measure_steps();
+  if (fits_board_) return start_on_board(looks);
   for (Peer &peer : peers_) {
     TUTTI_DCHECK(peer.pending.empty());
     peer.next_receive = peer.next_send = 0;
@@ -239,18 +240,6 @@ void Execution::advance_send(std::uint32_t step, std::uint64_t limit) {
   }
 }
 
-TUTTI_HOT void Execution::consume(const PlanStep &plan_step, const Run &run, const std::byte *payload,
-                                  std::size_t bytes) {
-  std::byte *target = address(plan_step.step.target, run.target_offset + run.done);
-  if (plan_step.step.kind == Step::Kind::recv) {
-    copy_bytes(target, payload, bytes);
-    return;
-  }
-  const std::byte *local = read_address(plan_step.step.source, run.source_offset + run.done);
-  if (plan_step.step.side == Side::left) binding_.kernel(target, payload, local, elements(bytes));
-  else binding_.kernel(target, local, payload, elements(bytes));
-}
-
 // The step that the next message from or to a peer belongs to: messages match in order, and empty steps send none.
 TUTTI_HOT std::uint32_t Execution::next_of(std::span<const std::uint32_t> order, std::uint32_t &cursor) const {
   while (cursor < order.size() && runs_[order[cursor]].done == runs_[order[cursor]].total) ++cursor;
@@ -325,18 +314,8 @@ void Execution::finish_arrival(Peer &peer, Arrival &arrival) {
 }
 
 void Execution::advance_local(std::uint32_t step, std::uint64_t limit) {
-  const Step &what = plan_.steps()[step].step;
   Run &run = runs_[step];
-  const std::uint64_t bytes = limit - run.done;
-  std::byte *target = address(what.target, run.target_offset + run.done);
-  const std::byte *source = read_address(what.source, run.source_offset + run.done);
-  if (what.kind == Step::Kind::copy) {
-    if (target != source) copy_bytes(target, source, bytes);
-  } else if (what.side == Side::left) {
-    binding_.kernel(target, source, target, elements(bytes));
-  } else {
-    binding_.kernel(target, target, source, elements(bytes));
-  }
+  apply(plan_.steps()[step].step, run, limit - run.done);
   run.done = limit;
   release(plan_.steps()[step], run, limit);
 }
@@ -383,6 +362,10 @@ void Execution::spill(Arrival &arrival) {
 }
 
 void Execution::retry() {
+  if (fits_board_) {
+    if (blocked_ || awaits_board_) look_at_board();
+    return;
+  }
   if (blocked_) {
     blocked_ = false;
     for (const std::uint32_t step : blocked_sends_) push(step);
@@ -398,7 +381,7 @@ void Execution::cancel() {
     peer.head = 0;
   }
   open_steps_ = 0;
-  blocked_ = false;
+  blocked_ = awaits_board_ = false;
   blocked_sends_.clear();
 }
 

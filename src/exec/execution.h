@@ -22,6 +22,7 @@
 #include "exec/layout.h"
 #include "exec/plan.h"
 #include "exec/windows.h"
+#include "mesh/board.h"
 #include "mesh/mesh.h"
 #include "reduce/kernels.h"
 
@@ -50,7 +51,8 @@ struct Arrival {
 
 class Execution {
  public:
-  Execution(const Plan &plan, mesh::Mesh &mesh, Windows &windows, Pool &pool);
+  // The board is null where there is none; else runs of plans for boards use it, if what they move fits.
+  Execution(const Plan &plan, mesh::Mesh &mesh, Windows &windows, Pool &pool, mesh::Board *board = nullptr);
   ~Execution();
   Execution(const Execution &) = delete;
   Execution &operator=(const Execution &) = delete;
@@ -58,8 +60,9 @@ class Execution {
   // What the next run works on, to be filled in before start(). It stays: a run like the last one needs only what
   // differs.
   Binding &binding() { return binding_; }
-  // Only the oldest call that runs may use all of the windows (exec/windows.h).
-  void start(bool oldest = true);
+  // Only the oldest call that runs may use all of the windows (exec/windows.h). Who waits anyway may look so many times
+  // at once for what others put on the board.
+  void start(bool oldest = true, unsigned looks = 1);
   void become_oldest() { oldest_ = true; }
   // A record of this stream. Takes it over: it is released, or its memory freed, when consumed.
   void arrive(const mesh::Record &record);
@@ -75,6 +78,10 @@ class Execution {
   std::uint32_t open_steps() const { return open_steps_; }
   std::uint32_t steps() const { return filled_steps_; }  // that move bytes
   bool waits_for_grant() const { return blocked_; }
+  // For what another rank puts on the board, which wakes sleepers.
+  bool waits_for_board() const { return awaits_board_; }
+  // Either: retry() may find that it has come.
+  bool waits_to_retry() const { return blocked_ || awaits_board_; }
   // Whether a message of this signature is what this run expects of that rank.
   bool expects(int rank, std::uint32_t signature) const;
   // The rank whose message contradicted the plan (more bytes than the step it matches), so that the ranks make
@@ -120,6 +127,10 @@ class Execution {
     return element_shift_ >= 0 ? bytes >> element_shift_ : bytes / binding_.element_bytes;
   }
   std::uint32_t receive_step(Peer &peer, int slot) const;
+  void start_on_board(unsigned looks);
+  void look_at_board();
+  bool take_from_board(const PlanStep &plan_step, const Run &run);
+  void apply(const collectives::Step &step, const Run &run, std::uint64_t bytes);
   bool send_at_once(std::uint32_t step);
   bool take_at_once(const mesh::Record &record);
   void keep(const Arrival &arrival);
@@ -149,7 +160,12 @@ class Execution {
   std::uint32_t filled_steps_ = 0, open_steps_ = 0;  // steps that move bytes; those of them not finished
   std::size_t measured_count_ = SIZE_MAX, measured_element_bytes_ = 0;
   int element_shift_ = 0;  // log2 of the bytes of an element, -1 where they are no power of two
-  bool blocked_ = false;   // a send or a window waits for credits
+  bool blocked_ = false;   // a send or a window waits for credits, or for its place on the board
+  mesh::Board *const board_;
+  bool fits_board_ = false;    // the steps measured last
+  bool awaits_board_ = false;  // a step waits for what its peer puts there
+  bool put_up_ = false;        // this rank's own
+  std::uint32_t next_on_board_ = 0;
   int contradicting_rank_ = -1;
   bool oldest_ = true;
 };

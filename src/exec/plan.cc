@@ -87,7 +87,7 @@ Range one_name(const collectives::Schedule &schedule, Range range) {
 
 }  // namespace
 
-Plan Plan::compile(const collectives::Schedule &schedule, const mesh::Group &group) {
+Plan Plan::compile(const collectives::Schedule &schedule, const mesh::Group &group, bool on_board) {
   Plan plan;
   plan.partition_ = schedule.partition;
   plan.blocks_ = schedule.blocks;
@@ -150,7 +150,24 @@ Plan Plan::compile(const collectives::Schedule &schedule, const mesh::Group &gro
     plan.receive_order_.insert(plan.receive_order_.end(), receives_of[s].begin(), receives_of[s].end());
     plan.send_order_.insert(plan.send_order_.end(), sends_of[s].begin(), sends_of[s].end());
   }
+  if (on_board) plan.put_on_board();
   return plan;
+}
+
+void Plan::put_on_board() {
+  on_board_ = true;
+  for (std::uint32_t i = 0; i < steps_.size(); ++i) {
+    const PlanStep &step = steps_[i];
+    if (step.step.kind != Step::Kind::send) {
+      board_steps_.push_back(i);
+      continue;
+    }
+    if (board_sends_++ == 0) board_send_ = i;
+    TUTTI_CHECK(step.edges == 0 && step.step.source == steps_[board_send_].step.source,
+                "step {} of a schedule for boards sends something else, or waits for something", i);
+  }
+  for (const PeerPlan &peer : peers_)
+    TUTTI_CHECK(peer.receives <= 1 && peer.sends <= 1, "a schedule for boards has two messages for rank {}", peer.rank);
 }
 
 }  // namespace tutti::exec

@@ -45,8 +45,9 @@ struct PeerPlan {
 
 class Plan {
  public:
-  // The schedule counts in ranks of the group, the plan in those of the world.
-  static Plan compile(const collectives::Schedule &schedule, const mesh::Group &group);
+  // The schedule counts in ranks of the group, the plan in those of the world. `on_board`: all that a rank sends is one
+  // range, which nothing has written before, so that it can be put up once where all others read it.
+  static Plan compile(const collectives::Schedule &schedule, const mesh::Group &group, bool on_board = false);
 
   collectives::Partition partition() const { return partition_; }
   std::uint32_t blocks() const { return blocks_; }
@@ -67,10 +68,17 @@ class Plan {
   }
   // Steps that wait for no message: sends and local work. What is not ready yet is tried again by what it follows.
   const std::vector<std::uint32_t> &starters() const { return starters_; }
+  bool on_board() const { return on_board_; }
+  // There: the first of the sends, or kNoStep, and how many there are; and all other steps, in their order.
+  std::uint32_t board_send() const { return board_send_; }
+  std::uint32_t board_sends() const { return board_sends_; }
+  const std::vector<std::uint32_t> &board_steps() const { return board_steps_; }
   // -1: this plan exchanges nothing with that rank.
   std::int32_t slot_of(std::int32_t rank) const { return slot_of_rank_[static_cast<std::size_t>(rank)]; }
 
  private:
+  void put_on_board();
+
   collectives::Partition partition_ = collectives::Partition::even;
   std::uint32_t blocks_ = 1, input_blocks_ = 1, output_blocks_ = 1;
   std::uint32_t scratch_vectors_ = 0;
@@ -80,6 +88,9 @@ class Plan {
   std::vector<PeerPlan> peers_;
   std::vector<std::uint32_t> receive_order_, send_order_, starters_;
   std::vector<std::int32_t> slot_of_rank_;
+  bool on_board_ = false;
+  std::uint32_t board_send_ = kNoStep, board_sends_ = 0;
+  std::vector<std::uint32_t> board_steps_;
 };
 
 }  // namespace tutti::exec

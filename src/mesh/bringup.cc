@@ -52,6 +52,7 @@ BringupOptions bringup_options(const Config &config) {
   options.eager_bytes = static_cast<std::size_t>(config.eager_bytes);
   options.chunk_bytes = static_cast<std::size_t>(config.chunk_bytes);
   options.credits = config.credits;
+  options.boards = config.boards;
   options.reconnect = {.give_up_ns = config.reconnect_timeout_s * kNanosecondsPerSecond,
                        .probe_ns = config.heartbeat_s * kNanosecondsPerSecond};
   options.qp.timeout = static_cast<std::uint8_t>(config.qp_timeout);
@@ -79,6 +80,7 @@ Result<Bringup> Bringup::create(BringupOptions options) {
   mesh.chunk_bytes_ = o.chunk_bytes;
   mesh.qp_options_ = o.qp;
   mesh.reconnect_ = o.reconnect;
+  mesh.boards_ = static_cast<std::size_t>(o.boards);
   mesh.chunk_stride_ = round_up(o.chunk_bytes, kCacheLine) + kCacheLine;
   mesh.limits_ = link::limits_for(limit_inputs(o));
   // Well below what one peer may have under way, or it would run out before it hears of the first; of each class, since
@@ -169,6 +171,10 @@ Result<> Bringup::create_rail(Rail &rail, std::uint32_t peers) {
   if (!rail.software) {
     TUTTI_TRY(rail.bounce, Memory::allocate(source, chunks * mesh_->chunk_stride_, IBV_ACCESS_LOCAL_WRITE));
   }
+  if (rail.software && mesh_->boards_ != 0) {
+    TUTTI_TRY(rail.boards, Memory::allocate(source, mesh_->boards_ * sizeof(BoardPage),
+                                            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ));
+  }
   rail.qps.reserve(peers);
   rail.send_depth = depths.send_wr;
   return {};
@@ -187,6 +193,7 @@ void Bringup::place_peer(Peer &peer, std::uint32_t place) const {
   peer.incoming_grants = reinterpret_cast<const link::Grants *>(rail.grants.data() + place * kCacheLine);
   peer.bounce = rail.software ? nullptr : rail.bounce.data() + place * chunks_bytes;
   peer.chunks_bytes = chunks_bytes;
+  peer.boards_bytes = rail.boards.data() == nullptr ? 0 : mesh_->boards_ * sizeof(BoardPage);
   peer.most_eager_bytes = static_cast<std::uint32_t>(rail.software && mesh_->eager_bytes_ <= mesh_->chunk_bytes_
                                                          ? std::min(mesh_->eager_bytes_, kLeastPlacedBytes)
                                                          : mesh_->eager_bytes_);
@@ -212,8 +219,11 @@ std::vector<std::byte> Bringup::announcement() const {
     Introduction introduction = {.endpoint = peer->owned_qp->endpoint(),
                                  .chunks_address = reinterpret_cast<std::uint64_t>(peer->incoming_chunks),
                                  .grants_address = reinterpret_cast<std::uint64_t>(peer->incoming_grants),
+                                 .boards_address = reinterpret_cast<std::uint64_t>(peer->rail->boards.data()),
                                  .chunks_key = peer->rail->staging.rkey(),
-                                 .grants_key = peer->rail->grants.rkey()};
+                                 .grants_key = peer->rail->grants.rkey(),
+                                 .boards_key = peer->rail->boards.rkey(),
+                                 .unused = 0};
     std::memcpy(bytes.data() + rank * sizeof(introduction), &introduction, sizeof(introduction));
   }
   return bytes;
@@ -232,6 +242,8 @@ Result<std::unique_ptr<Mesh>> Bringup::connect(std::span<const std::byte> announ
     peer->remote_chunks_key = remote.chunks_key;
     peer->remote_grants = remote.grants_address;
     peer->remote_grants_key = remote.grants_key;
+    peer->remote_boards = remote.boards_address;
+    peer->remote_boards_key = remote.boards_key;
     if (Result<> connected = connect_queue_pair(*peer, remote.endpoint, options_.qp); !connected) {
       Error error = std::move(connected).error();
       error.text = fmt::format("connecting to rank {}: {}", rank, error.text);

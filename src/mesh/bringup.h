@@ -28,6 +28,7 @@ struct BringupOptions {
   std::size_t eager_bytes = 0;
   std::size_t chunk_bytes = 0;
   std::int64_t credits = 0;
+  std::int64_t boards = 0;  // communicators that have one
   // What the software device takes in at a post (softdev::kWireBytes, kWirePackets).
   std::int64_t wire_bytes = INT64_MAX;
   std::int64_t wire_packets = INT64_MAX;
@@ -47,8 +48,9 @@ class Bringup {
   // What one rank tells one other.
   struct Introduction {
     verbs::Endpoint endpoint;
-    std::uint64_t chunks_address, grants_address;
-    std::uint32_t chunks_key, grants_key;
+    std::uint64_t chunks_address, grants_address, boards_address;
+    std::uint32_t chunks_key, grants_key, boards_key;
+    std::uint32_t unused;  // no padding, whose bytes would be sent
   };
 
  public:

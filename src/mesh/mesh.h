@@ -195,6 +195,7 @@ class Mesh {
 
  private:
   friend class Bringup;
+  friend class Board;
   void post(Peer &peer, ibv_send_wr &request, bool wants_completion);
   void post_failed(Peer &peer, int error);
   void settle_now();
@@ -248,6 +249,7 @@ class Mesh {
 
   int rank_ = 0;
   std::size_t eager_bytes_ = 0, chunk_bytes_ = 0, chunk_stride_ = 0;
+  std::size_t boards_ = 0;  // communicators that have one
   link::Limits limits_;
   verbs::QpOptions qp_options_;
   ReconnectOptions reconnect_;

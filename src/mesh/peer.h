@@ -9,6 +9,7 @@
 
 #include "link/link.h"
 #include "link/recovery.h"
+#include "mesh/board.h"
 #include "mesh/copy_choice.h"
 #include "mesh/rail.h"
 #include "verbs/qp.h"
@@ -51,14 +52,16 @@ struct alignas(64) Peer {
   // Staging and grants.
   const std::byte *incoming_chunks = nullptr;  // ours, which the peer writes
   const link::Grants *incoming_grants = nullptr;
-  std::uint64_t idle_polls_learnt = 0;      // of the rail, when those were last read
-  link::Grants *outgoing_grants = nullptr;  // registered source of the words we write to the peer
-  std::byte *mapped_chunks = nullptr;       // the peer's, for us to write, where they can be mapped
-  CopyChoice copies;                        // into those
-  std::byte *bounce = nullptr;              // outgoing chunks elsewhere
-  std::size_t chunks_bytes = 0;             // all of one direction
-  std::uint64_t remote_chunks = 0, remote_grants = 0;
-  std::uint32_t remote_chunks_key = 0, remote_grants_key = 0;
+  std::uint64_t idle_polls_learnt = 0;       // of the rail, when those were last read
+  link::Grants *outgoing_grants = nullptr;   // registered source of the words we write to the peer
+  std::byte *mapped_chunks = nullptr;        // the peer's, for us to write, where they can be mapped
+  CopyChoice copies;                         // into those
+  const BoardPage *mapped_boards = nullptr;  // the peer's, by communicator, while it is connected
+  std::byte *bounce = nullptr;               // outgoing chunks elsewhere
+  std::size_t chunks_bytes = 0;              // all of one direction
+  std::size_t boards_bytes = 0;
+  std::uint64_t remote_chunks = 0, remote_grants = 0, remote_boards = 0;
+  std::uint32_t remote_chunks_key = 0, remote_grants_key = 0, remote_boards_key = 0;
 
   // Being made again (reconnect.cc).
   link::Recovery recovery;

@@ -33,6 +33,7 @@ Result<> make_queue_pair(Peer &peer) {
   if (peer.qp != nullptr) {
     rail.qps.erase(peer.qp->qp_num);
     peer.qp = nullptr;
+    peer.mapped_boards = nullptr;
     peer.owned_qp.reset();
   }
   std::uint32_t inline_bytes = kInlineBytes;
@@ -61,6 +62,12 @@ Result<> connect_queue_pair(Peer &peer, const verbs::Endpoint &remote, const ver
   if (chunks == nullptr)
     return fail(Code::device, "rank {} has no memory for staging that can be mapped: has it failed?", peer.rank);
   peer.mapped_chunks = static_cast<std::byte *>(chunks);
+  if (peer.boards_bytes == 0) return {};
+  const void *boards = peer.rail->device->api().map_remote(peer.qp, peer.remote_boards_key, peer.remote_boards,
+                                                           peer.boards_bytes, IBV_ACCESS_REMOTE_READ);
+  if (boards == nullptr)
+    return fail(Code::device, "rank {} has no boards that can be mapped: has it failed?", peer.rank);
+  peer.mapped_boards = static_cast<const BoardPage *>(boards);
   return {};
 }
 

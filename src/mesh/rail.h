@@ -63,6 +63,7 @@ struct Rail {
   MemorySource source;  // of all memory below, and of tutti_alloc
   verbs::CompChannelHandle channel;
   verbs::CqHandle cq;
+  Memory boards;   // this rank's pages, by communicator; peers read them
   Memory staging;  // incoming chunks: peer after peer
   Memory grants;   // incoming grant words: one link::Grants a peer
   Memory slots;    // outgoing messages, retained until acknowledged: peer after peer

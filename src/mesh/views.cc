@@ -73,18 +73,19 @@ std::string Mesh::describe_links() const {
 }
 
 std::string Mesh::describe_memory() const {
-  std::size_t receive = 0, staging = 0, sending = 0;
+  std::size_t receive = 0, staging = 0, sending = 0, boards = 0;
   std::string ledger;
   for (const std::unique_ptr<Rail> &rail : rails_) {
     receive += rail->receives.bytes();
     staging += rail->staging.bytes();
+    boards += rail->boards.bytes();
     sending += rail->slots.bytes() + rail->bounce.bytes();
     ledger += (ledger.empty() ? "" : "; ") + rail->receives.describe();
   }
   return fmt::format(
-      R"({{"receive_bytes":{},"staging_bytes":{},"send_bytes":{},"eager_bytes":{},"chunk_bytes":{},"credits":{{"collective":{},"point_to_point":{},"control":{}}},"chunks":{},"ledger":"{}"}})",
-      receive, staging, sending, eager_bytes_, chunk_bytes_, limits_.credits[0], limits_.credits[1], limits_.credits[2],
-      limits_.chunks, ledger);
+      R"({{"receive_bytes":{},"staging_bytes":{},"send_bytes":{},"board_bytes":{},"eager_bytes":{},"chunk_bytes":{},"credits":{{"collective":{},"point_to_point":{},"control":{}}},"chunks":{},"ledger":"{}"}})",
+      receive, staging, sending, boards, eager_bytes_, chunk_bytes_, limits_.credits[0], limits_.credits[1],
+      limits_.credits[2], limits_.chunks, ledger);
 }
 
 }  // namespace tutti::mesh

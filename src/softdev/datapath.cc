@@ -276,6 +276,11 @@ void wake_peer(Qp &qp) {
   if (load(sleeping) != 0 && __atomic_exchange_n(&sleeping, 0u, __ATOMIC_ACQ_REL) != 0) qp.peer->endpoint->wake();
 }
 
+void wake_remote(ibv_qp *handle) {
+  Qp &qp = *static_cast<Qp *>(handle);
+  if (qp.peer_slot != nullptr) wake_after_store(qp);
+}
+
 void wake_self(Context &context) {
   std::uint32_t &sleeping = context.self->header().sleeping;
   if (load(sleeping) != 0 && __atomic_exchange_n(&sleeping, 0u, __ATOMIC_ACQ_REL) != 0) context.self->wake();

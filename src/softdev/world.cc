@@ -70,6 +70,7 @@ verbs::Api make_api(World *world) {
   api.alloc_memory = alloc_memory;
   api.free_memory = free_memory;
   api.map_remote = map_remote;
+  api.wake_remote = wake_remote;
   return api;
 }
 

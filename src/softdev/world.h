@@ -91,6 +91,7 @@ void ack_async_event(ibv_async_event *event);
 void *alloc_memory(ibv_context *context, std::size_t bytes);
 void free_memory(ibv_context *context, void *memory, std::size_t bytes);
 void *map_remote(ibv_qp *qp, std::uint32_t rkey, std::uint64_t address, std::size_t bytes, int access);
+void wake_remote(ibv_qp *qp);
 
 // 0, or why this control call fails before it starts: an injected fault, or a dead device.
 int blocked(Context &context, const char *call);

@@ -69,7 +69,7 @@ struct Api {
   int (*get_async_event)(ibv_context *context, ibv_async_event *event) = nullptr;
   void (*ack_async_event)(ibv_async_event *event) = nullptr;
 
-  // Two additions beyond verbs (docs/adr/0001).
+  // Three additions beyond verbs (docs/adr/0001, 0011).
   //
   // Memory that this device's peers can be given to write into: zero-filled whole pages, still to be registered by
   // reg_mr. An ordinary mapping on an RDMA device; shared memory on the software device, whose peers write to nothing
@@ -81,6 +81,9 @@ struct Api {
   // connected and the region registered. Null where it cannot be mapped, and the caller uses READ or WRITE. What is
   // stored there is seen by who takes a message that was posted later.
   void *(*map_remote)(ibv_qp *qp, std::uint32_t rkey, std::uint64_t address, std::size_t bytes, int access) = nullptr;
+  // For who has stored into memory that its peer looks at, its own or mapped: a peer that sleeps until there is an
+  // event is woken. What a peer finds after it has armed its completion queue needs no waking. Never fails.
+  void (*wake_remote)(ibv_qp *qp) = nullptr;
 };
 
 }  // namespace tutti::verbs

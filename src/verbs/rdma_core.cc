@@ -162,6 +162,7 @@ void free_memory(ibv_context *, void *memory, std::size_t bytes) {
 }
 
 void *map_remote(ibv_qp *, std::uint32_t, std::uint64_t, std::size_t, int) { return nullptr; }
+void wake_remote(ibv_qp *) {}  // nothing is mapped here
 
 // Looks symbols up and remembers the first that is missing.
 struct Loader {
@@ -220,6 +221,7 @@ void load_table(Loader &loader, Symbols &symbols, Api &api) {
   api.alloc_memory = alloc_memory;
   api.free_memory = free_memory;
   api.map_remote = map_remote;
+  api.wake_remote = wake_remote;
 }
 
 // Registered pages must stay the parent's across fork(2). Kernels since 5.12 copy them for the child, and then

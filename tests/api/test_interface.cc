@@ -123,7 +123,7 @@ TEST(Names, EveryCodeHasOne) {
 }
 
 TEST(Query, EveryAnswerIsJson) {
-  ThreadRanks ranks(2);
+  ThreadRanks ranks(2, over_messages());
   ASSERT_TRUE(ranks.up()) << ranks.errors();
   ranks.each([](int rank, tutti_comm *comm) {
     std::vector<std::int32_t> buffer(10);

@@ -56,7 +56,7 @@ void check_traffic(int rank, int ranks, tutti_comm *comm, int rounds) {
 }
 
 TEST(Recovery, BrokenConnectionsAreMadeAgainUnderTraffic) {
-  Start start;
+  Start start = over_messages();
   start.variables = [](int rank) {
     return rank == 0   ? faults("qp_error", {3, 50, 51, 200, 333, 700})
            : rank == 1 ? faults("qp_error", {1, 2, 90, 400})
@@ -85,7 +85,7 @@ constexpr int kEvery = 1;
 TEST(Recovery, AtEveryWorkRequest) {
   for (int rank = 0; rank < 2; ++rank)
     for (int nth = 1; nth <= 60; nth += kEvery) {
-      Start start;
+      Start start = over_messages();
       start.variables = [&](int r) { return r == rank ? faults("qp_error", {nth}) : Variables{}; };
       ThreadRanks ranks(2, start);
       ASSERT_TRUE(ranks.up()) << ranks.errors();
@@ -98,7 +98,7 @@ TEST(Recovery, AtEveryWorkRequest) {
 // What the way to a new connection needs may fail, too: it is tried again.
 TEST(Recovery, AttemptsThatFailAreRepeated) {
   for (const char *call : {"create_qp", "modify_qp"}) {
-    Start start;
+    Start start = over_messages();
     start.variables = [&](int rank) {
       Variables variables = faults("qp_error", {20, 60});
       if (rank == 0)
@@ -112,8 +112,7 @@ TEST(Recovery, AttemptsThatFailAreRepeated) {
 }
 
 TEST(Recovery, ARankThatComputesIsWaitedFor) {
-  Start start;
-  start.everywhere = {{"TUTTI_RECONNECT_TIMEOUT", "3"}};
+  Start start = over_messages({{"TUTTI_RECONNECT_TIMEOUT", "3"}});
   start.variables = [](int rank) { return rank == 1 ? faults("qp_error", {4}) : Variables{}; };
   ThreadRanks ranks(2, start);
   ASSERT_TRUE(ranks.up()) << ranks.errors();
@@ -126,8 +125,7 @@ TEST(Recovery, ARankThatComputesIsWaitedFor) {
 }
 
 TEST(Recovery, WhatCannotBeMadeAgainIsAnErrorThatSaysWhy) {
-  Start start;
-  start.everywhere = {{"TUTTI_RECONNECT_TIMEOUT", "1"}};
+  Start start = over_messages({{"TUTTI_RECONNECT_TIMEOUT", "1"}});
   // From the 2nd on (the first is made at start-up) no queue pair can be made.
   start.variables = [](int rank) {
     Variables variables;
@@ -151,7 +149,7 @@ TEST(Recovery, WhatCannotBeMadeAgainIsAnErrorThatSaysWhy) {
 }
 
 TEST(Recovery, ADeviceThatFailsIsTheEndOfItsConnectionsAtOnce) {
-  Start start;
+  Start start = over_messages();
   start.variables = [](int rank) { return rank == 1 ? faults("device_fatal", {30}) : Variables{}; };
   ThreadRanks ranks(3, start);
   ASSERT_TRUE(ranks.up()) << ranks.errors();

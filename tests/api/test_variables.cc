@@ -77,9 +77,32 @@ TEST(Variables, SettingsThatAreTooLongToBeComparedAreAnError) {
   EXPECT_NE(text.find("TUTTI_ALGO has " + std::to_string(skips.size()) + " characters"), std::string::npos) << text;
 }
 
+TEST(Variables, BoardsAreForSoManyCommunicators) {
+  const auto sent = [](const char *boards) {
+    ThreadRanks ranks(2, {.everywhere = {{"TUTTI_BOARDS", boards}}});
+    EXPECT_TRUE(ranks.up()) << ranks.errors();
+    std::vector<int> messages;
+    for (tutti_comm *copies[2] = {}; messages.size() < 2;) {
+      const int before = query(ranks[0].comm, "statistics")["messages_sent"];
+      ranks.each([&](int rank, tutti_comm *comm) {
+        EXPECT_EQ(broadcast(copies[rank] != nullptr ? copies[rank] : comm, 2000), TUTTI_SUCCESS) << last_error().text;
+      });
+      messages.push_back(query(ranks[0].comm, "statistics")["messages_sent"].get<int>() - before);
+      ranks.each([&](int rank, tutti_comm *comm) {
+        if (copies[rank] != nullptr) return;
+        EXPECT_EQ(tutti_comm_dup(comm, &copies[rank]), TUTTI_SUCCESS) << last_error().text;
+      });
+    }
+    return messages;
+  };
+  EXPECT_EQ(sent("0"), (std::vector<int>{1, 1}));
+  EXPECT_EQ(sent("1"), (std::vector<int>{0, 1}));
+  EXPECT_EQ(sent("2"), (std::vector<int>{0, 0}));
+}
+
 TEST(Variables, EagerBytesIsWhereStagingBegins) {
-  EXPECT_EQ(sent_after_broadcast({{"TUTTI_EAGER_BYTES", "2K"}}, 2000)["chunks_sent"], 0);
-  EXPECT_GT(sent_after_broadcast({{"TUTTI_EAGER_BYTES", "1K"}}, 2000)["chunks_sent"], 0);
+  EXPECT_EQ(sent_after_broadcast({{"TUTTI_EAGER_BYTES", "2K"}, {"TUTTI_BOARDS", "0"}}, 2000)["chunks_sent"], 0);
+  EXPECT_GT(sent_after_broadcast({{"TUTTI_EAGER_BYTES", "1K"}, {"TUTTI_BOARDS", "0"}}, 2000)["chunks_sent"], 0);
 }
 
 TEST(Variables, ChunkBytesIsTheSizeOfAStagedPiece) {

@@ -39,13 +39,16 @@ std::vector<Situation> situations() {
     for (const std::int32_t r : ranks)
       for (const std::int32_t c : per_core)
         for (const std::uint64_t b : bytes)
-          for (const std::int32_t per_host : {1, 2})
+          for (const std::int32_t per_host : {1, 2, r}) {
+            const std::span<const std::int32_t> at = hosts(r, per_host);
             all.push_back({.collective = Collective(collective),
                            .ranks = r,
                            .ranks_per_core = c,
                            .bytes = b,
-                           .hosts = hosts(r, per_host),
-                           .host_count = count_hosts(hosts(r, per_host))});
+                           .board = per_host == r && r > 1,
+                           .hosts = at,
+                           .host_count = count_hosts(at)});
+          }
   return all;
 }
 
@@ -118,7 +121,7 @@ TEST(Selection, WhatDoesNotCommuteGetsAnAlgorithmThatKeepsRankOrder) {
   EXPECT_EQ(refused.error().text,
             "allreduce:ring, which the call, tutti_comm_set_algorithms or TUTTI_ALGO asks for, does not keep rank "
             "order, which "
-            "this operator needs; direct, recursive_doubling, recursive_multiplying, leaders can");
+            "this operator needs; direct, recursive_doubling, recursive_multiplying, leaders, board can");
   EXPECT_TRUE(select({.collective = Collective::barrier, .ranks = 8, .ordered = false}, {}));
 }
 
@@ -261,7 +264,7 @@ TEST(Overrides, ErrorsNameTheUnknownPartAndWhatExists) {
       "alltoallv, scan, exscan");
   EXPECT_EQ(text("broadcast:ring"),
             "TUTTI_ALGO: broadcast has no algorithm 'ring'; it has knomial, scatter_allgather, chain, circulant, "
-            "hierarchical, and table for the library's choice");
+            "hierarchical, board, and table for the library's choice");
   EXPECT_EQ(text("allreduce:ring,allreduce:direct"), "TUTTI_ALGO names allreduce twice; give it one algorithm");
   EXPECT_EQ(text("allreduce:ring,"), "TUTTI_ALGO: '' is not COLLECTIVE:ALGORITHM, as in allreduce:ring");
   EXPECT_EQ(parse_overrides("x").error().code, Code::config);

@@ -20,6 +20,7 @@ class Ranks : public testing::Test {
     auto up = bring_up(ranks, [&](int) {
       RankSetup setup{default_config(), {}};
       setup.config.algo = algo;
+      setup.config.boards = 0;  // all of this is about messages
       setup.first_call = first_call;
       return setup;
     });

@@ -50,7 +50,7 @@ const std::map<std::string, std::vector<std::string>> &words() {
       {"modify_qp", {"RESET -> INIT failed", "INIT -> RTR failed", "RTR -> RTS failed"}},
       {"query_qp", {"query_qp failed"}},
       {"alloc_memory", {"allocating"}},
-      {"map_remote", {"no memory for staging that can be mapped"}},
+      {"map_remote", {"no memory for staging that can be mapped", "no boards that can be mapped"}},
       {"post_send", {"posting to the send queue"}},  // where it fails again and again
       {"post_srq_recv", {"posting receive buffers failed", "cannot post"}},
       {"poll_cq", {"polling its completion queue failed"}},

@@ -233,18 +233,21 @@ Scenario draw_scenario(std::uint64_t seed) {
   if (!scenario.faults.empty() && refusing.one_in(3)) draw_refusals(refusing, scenario);
   Random fatal(seed ^ 0x6661'7461'6c);
   if (fatal.one_in(4)) draw_deaths(fatal, scenario);
+  Random boards(seed ^ 0x626f'6172'6473);
+  scenario.config.boards = boards.one_of({0, 1, 16, 16});
   if (beside.one_in(3)) scenario.first_call = comm::kCallMask - static_cast<std::uint32_t>(beside.below(4));
   return scenario;
 }
 
 std::string Scenario::text() const {
   std::string all = fmt::format(
-      "seed {}: {} ranks, algo '{}', eager {}, chunk {}, early {}, credits {}, {}, {} calls at once; rank 0: inline "
+      "seed {}: {} ranks, algo '{}', eager {}, chunk {}, early {}, credits {}, boards {}, {}, {} calls at once; rank "
+      "0: inline "
       "{}, SQ {}, SRQ {}, "
       "CQ {}, MTU {}",
       seed, ranks, config.algo, config.eager_bytes, config.chunk_bytes, config.early_bytes, config.credits,
-      away ? "away between calls" : "polling between calls", depth, caps[0].max_inline, caps[0].max_qp_wr,
-      caps[0].max_srq_wr, caps[0].max_cqe, caps[0].ports[0].mtu);
+      config.boards, away ? "away between calls" : "polling between calls", depth, caps[0].max_inline,
+      caps[0].max_qp_wr, caps[0].max_srq_wr, caps[0].max_cqe, caps[0].ports[0].mtu);
   for (std::size_t rank = 0; rank < faults.size(); ++rank)
     for (const softdev::Fault &fault : faults[rank])
       all += fmt::format("\n  rank {}: {} at {} ({})", rank, fault.call, fault.nth, fault.value);

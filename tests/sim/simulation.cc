@@ -448,7 +448,7 @@ class Simulation {
       }
       outcome_.retransmitted += mesh.statistics().retransmitted;
       comm::Communicator &world = actors_[a].rank->communicator();
-      if (const Result<> parted = world.check_lanes(); !parted && !world.failure()) problem(parted.error().text);
+      if (const Result<> parted = world.check_parting(); !parted && !world.failure()) problem(parted.error().text);
       const std::string memory = mesh.describe_memory();
       if (memory.find(" 0 held, 0 to be posted") == std::string::npos)
         problem(fmt::format("rank {}: not all receive buffers are posted: {}", a, memory));

@@ -2,6 +2,7 @@
 """Instructions of small calls in the steady state, as callgrind counts them in tests/cost/cost_program.cc: by source line, or
 in all. Two ranks, 8 bytes, the software device; every run gives the same counts."""
 import collections
+import os
 import pathlib
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ class Failed(Exception):
     """Nothing was counted, and why."""
 
 
-def count(program, work):
+def count(program, work, **variables):
     """How many times each call was made, and callgrind's file for each of CALLS in the folder `work`."""
     if shutil.which("valgrind") is None:
         raise Failed("there is no valgrind")
@@ -25,7 +26,7 @@ def count(program, work):
         ["valgrind", "--tool=callgrind", f"--callgrind-out-file={work}/callgrind.out", "--collect-atstart=no",
          "--toggle-collect=counted_*", *(f"--dump-before=phase_{call}" for call in CALLS[1:]),
          "--compress-strings=no", "--compress-pos=no", program],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, env=os.environ | variables)
     if result.returncode != 0:
         raise Failed(f"{program} under callgrind ended with {result.returncode}:\n{result.stdout}{result.stderr}")
     parts = sorted(work.glob("callgrind.out*"), key=lambda path: (path.suffix == ".out", path.name))

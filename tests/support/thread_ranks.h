@@ -109,6 +109,14 @@ struct Start {
   Meeting::Edit edit;
 };
 
+// Where a test is about messages: small collectives exchange none where there are boards.
+inline Start over_messages(Variables everywhere = {}) {
+  Start start;
+  start.everywhere = std::move(everywhere);
+  start.everywhere["TUTTI_BOARDS"] = "0";
+  return start;
+}
+
 class ThreadRanks {
  public:
   explicit ThreadRanks(int ranks, const Start &start = {})

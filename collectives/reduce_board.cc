@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Each rank writes once, the root reads it there and reduces in rank order. In messages it is a star.
+#include "collectives/algorithms.h"
+#include "collectives/rank_order.h"
+
+namespace tutti::collectives {
+namespace {
+
+Schedule build(const Parameters &parameters) {
+  if (parameters.ranks == 1) return vector_alone(parameters);
+  Builder builder(parameters, 1);
+  const Range own = builder.whole(own_buffer(parameters));
+  if (parameters.rank != parameters.root) {
+    builder.send(parameters.root, own);
+    return builder.take();
+  }
+  const Range output = builder.whole(Buffer::output);
+  const bool beside = own == output && parameters.rank >= 2;
+  const Range into = beside ? builder.scratch() : output;
+  reduce_in_rank_order(builder, parameters.rank, parameters.ranks, own, into);
+  if (beside) builder.copy(into, output);
+  return builder.take();
+}
+
+}  // namespace
+
+Algorithm reduce_board() {
+  return {.collective = Collective::reduce,
+          .name = "board",
+          .summary = "each rank writes once, the root reads it there and reduces in rank order; wins up to 16 KiB",
+          .source = "folklore",
+          .keeps_rank_order = true,
+          .radices = {0},
+          .supports = supports_all,
+          .build = build,
+          .volume_blocks = one_from_each_other,
+          .on_board = true};
+}
+
+}  // namespace tutti::collectives

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A communicator's board: where its ranks share a host, what one has to say to all is written once, into memory of its
+// own that the others map, and read there in place. Each rank has a page, with a notice for each of the last calls.
+//
+// Invariants
+// - A page is written by its owner only. A notice holds for a call if it bears that call's stamp, which is written
+// last;
+//   stamps never come again, since a communicator is told from earlier ones of its number by its generation.
+// - A notice is written over when all members have ended the call that it was for: each tells on its page the first
+//   call that it has not ended.
+// - Each call leaves a mark, which follows from its signature and those of all calls before it. Who writes needs not
+// read
+//   what others write; so the marks are compared now and then, and no different call goes unnoticed.
+// - A rank whose link is being made again is not mapped: it has said nothing yet, and ended nothing more.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "mesh/group.h"
+
+struct ibv_qp;
+
+namespace tutti::mesh {
+
+class Mesh;
+struct Peer;
+
+// Calls that a rank can be ahead of the last of the others, a power of two. With more ranks than cores it is what one
+// can do in its turn.
+inline constexpr std::uint32_t kNotices = 128;
+
+inline constexpr std::uint32_t kMarks = 2 * kNotices;  // also of what another is behind
+inline constexpr std::uint32_t kCallsBetweenLooks = 32;
+
+// What does not fit into a notice lies in a sheet of the least size that it fits into: so many calls ahead, then.
+struct Sheets {
+  std::uint32_t bytes, count;  // powers of two
+  std::size_t offset;          // of the first
+};
+inline constexpr Sheets kSmallSheets = {512, 128, 0};
+inline constexpr Sheets kMiddleSheets = {4096, 32, kSmallSheets.offset + std::size_t{512} * 128};
+inline constexpr Sheets kLargeSheets = {32768, 8, kMiddleSheets.offset + std::size_t{4096} * 32};
+inline constexpr std::size_t kSheetBytes = kLargeSheets.offset + std::size_t{32768} * 8;
+
+constexpr const Sheets &sheets_for(std::size_t bytes) {
+  if (bytes <= kSmallSheets.bytes) return kSmallSheets;
+  return bytes <= kMiddleSheets.bytes ? kMiddleSheets : kLargeSheets;
+}
+
+// One cache line.
+struct alignas(64) Notice {
+  std::uint64_t stamp;
+  std::uint32_t signature, bytes;
+  std::byte data[48];
+};
+static_assert(sizeof(Notice) == 64);
+
+struct BoardPage {
+  alignas(64) std::uint64_t ended;  // stamp of the first call that the owner has not ended
+  Notice notices[kNotices];
+  std::uint64_t marks[kMarks];  // a call and its mark
+  std::byte sheets[kSheetBytes];
+
+  static std::size_t offset_of(std::size_t bytes, std::uint32_t call) {
+    const Sheets &sheets = sheets_for(bytes);
+    return sheets.offset + std::size_t{sheets.bytes} * (call % sheets.count);
+  }
+};
+
+class Board {
+ public:
+  static constexpr std::size_t kMostBytes = kLargeSheets.bytes;
+  static constexpr std::uint32_t kCallMask = 0x7fff'ffff;  // calls are numbered in 31 bits
+
+  // That of the communicator of this number and generation, whose calls are numbered from `first_call` on. Null: its
+  // ranks have none, on all of them alike.
+  static std::unique_ptr<Board> of(Mesh &mesh, const Group &group, std::uint16_t number, std::uint32_t generation,
+                                   std::uint32_t first_call);
+
+  // This rank begins a call, whether or not on the board; all members do so in the same order. True: another one has
+  // made a different one before (contradicting_rank()).
+  bool begin(std::uint32_t call, std::uint32_t signature) {
+    mark_ = (mark_ ^ signature) * kMarkFactor;
+    __atomic_store_n(&own_.marks[call % kMarks], std::uint64_t{call} << 32 | mark_, __ATOMIC_RELAXED);
+    if (call % kCallsBetweenLooks == 0) [[unlikely]]
+      learn();
+    return contradicting_rank_ >= 0;
+  }
+  // Compares what all have ended by now.
+  void learn();
+  // The rank of the world that made another call than this one, and which; -1: none has, as far as is known.
+  int contradicting_rank() const { return contradicting_rank_; }
+  std::uint32_t contradicting_call() const { return contradicting_call_; }
+  // At most kMostBytes, copied. False: somebody has not ended the call whose place this needs; that raises no event.
+  bool put(std::uint32_t call, std::uint32_t signature, const std::byte *data, std::size_t bytes);
+  // What that rank of the world has put up for a call; null: nothing yet. Its sleepers are woken when somebody does.
+  const Notice *look(int rank, std::uint32_t call) const {
+    const BoardPage *pages = *pages_[static_cast<std::size_t>(rank)];
+    if (pages == nullptr) [[unlikely]]
+      return nullptr;
+    const Notice &notice = pages[number_].notices[call % kNotices];
+    return __atomic_load_n(&notice.stamp, __ATOMIC_ACQUIRE) == stamp(call) ? &notice : nullptr;
+  }
+  const std::byte *data_of(int rank, std::uint32_t call, const Notice &notice) const {
+    if (notice.bytes <= sizeof(notice.data)) [[likely]]
+      return notice.data;
+    return (*pages_[static_cast<std::size_t>(rank)])[number_].sheets + BoardPage::offset_of(notice.bytes, call);
+  }
+  // This rank has ended all calls before that one.
+  void ended(std::uint32_t call) { __atomic_store_n(&own_.ended, stamp(call), __ATOMIC_RELEASE); }
+
+ private:
+  Board(BoardPage &own, std::uint16_t number, std::uint32_t generation, std::uint32_t first_call)
+      : own_(own), number_(number), generation_(generation), first_call_(first_call), all_ended_(first_call) {}
+
+  std::uint64_t stamp(std::uint32_t call) const { return (std::uint64_t{generation_} + 1) << 32 | call; }
+  bool has_place(std::uint32_t call, std::uint32_t reach) const { return ((call - all_ended_) & kCallMask) < reach; }
+  void compare(const Peer &peer, std::uint32_t call);
+  static constexpr std::uint32_t kMarkFactor = 0x9e3779b1;  // odd, with mixed bits
+
+  BoardPage &own_;
+  const std::uint16_t number_;
+  const std::uint32_t generation_, first_call_;
+  std::uint32_t mark_ = 0;  // of the last call
+  int contradicting_rank_ = -1;
+  std::uint32_t contradicting_call_ = 0;
+  std::uint32_t all_ended_;                      // as far as is known: all before it
+  std::vector<const BoardPage *const *> pages_;  // by rank of the world; null for who is no member, and for this one
+  std::vector<const Peer *> members_;            // but for this one
+  void (*wake_)(ibv_qp *) = nullptr;             // of the device
+};
+
+}  // namespace tutti::mesh

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Calls on a board, of several ranks in one thread, so that a test decides who enters a call when.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "support/world_of_threads.h"
+
+namespace tutti::test {
+namespace {
+
+using collectives::Collective;
+using comm::Call;
+
+class OnBoards : public testing::Test {
+ protected:
+  void start(int ranks, std::uint32_t first_call = 0) {
+    auto up = bring_up(ranks, [&](int) {
+      RankSetup setup{default_config(), {}};
+      setup.first_call = first_call;
+      return setup;
+    });
+    ASSERT_TRUE(up) << up.error().text;
+    ranks_ = std::move(*up);
+    for (auto &rank : ranks_) sent_.push_back(rank->engine().mesh().statistics().messages_sent);
+  }
+  Rank &rank(int r) { return *ranks_[static_cast<std::size_t>(r)]; }
+  comm::Operation *begin(int r, const Call &call) {
+    Result<comm::Operation *> operation = rank(r).start(call);
+    EXPECT_TRUE(operation) << operation.error().text;
+    return operation ? *operation : nullptr;
+  }
+  void finish(int r, comm::Operation *operation) {
+    ASSERT_TRUE(operation->done);
+    const Result<> ended = rank(r).communicator().finish(*operation);
+    EXPECT_TRUE(ended) << ended.error().text;
+  }
+  void progress(int polls = 20) {
+    for (int i = 0; i < polls; ++i)
+      for (auto &each : ranks_) each->engine().progress();
+  }
+  std::uint64_t sent() const {
+    std::uint64_t all = 0;
+    for (std::size_t r = 0; r < ranks_.size(); ++r)
+      all += ranks_[r]->engine().mesh().statistics().messages_sent - sent_[r];
+    return all;
+  }
+  static Call broadcast(void *buffer, std::size_t bytes, int root = 0) {
+    return {.shape = {.collective = Collective::broadcast, .root = root, .count = bytes, .in_place = true},
+            .input = buffer,
+            .output = buffer};
+  }
+  static Call allreduce(void *buffer, std::size_t count) {
+    return {.shape = {.type = reduce::Type::int32, .op = reduce::Op::sum, .count = count, .in_place = true},
+            .input = buffer,
+            .output = buffer};
+  }
+
+  std::vector<std::unique_ptr<Rank>> ranks_;
+  std::vector<std::uint64_t> sent_;
+};
+
+TEST_F(OnBoards, NoMessageIsSent) {
+  start(4);
+  for (const std::size_t count : {1u, 12u, 13u, 128u, 1000u, 8000u}) {
+    std::vector<std::vector<std::int32_t>> values(4, std::vector<std::int32_t>(count));
+    std::vector<comm::Operation *> running;
+    for (int r = 0; r < 4; ++r) {
+      std::iota(values[std::size_t(r)].begin(), values[std::size_t(r)].end(), r);
+      running.push_back(begin(r, allreduce(values[std::size_t(r)].data(), count)));
+    }
+    progress();
+    for (int r = 0; r < 4; ++r) {
+      finish(r, running[std::size_t(r)]);
+      for (std::size_t i = 0; i < count; ++i)
+        ASSERT_EQ(values[std::size_t(r)][i], 6 + 4 * static_cast<std::int32_t>(i)) << r;
+    }
+  }
+  EXPECT_EQ(sent(), 0u);
+  std::vector<std::int32_t> large(100'000, 1);
+  for (int r = 0; r < 4; ++r) begin(r, allreduce(large.data(), large.size()));
+  progress(1000);
+  EXPECT_GT(sent(), 0u) << "too much for a board";
+}
+
+// The root runs ahead as far as it may; every call has its own data.
+TEST_F(OnBoards, ARootThatIsAheadWaitsForTheOthers) {
+  for (const std::size_t bytes : {8u, 100u, 3000u, 20'000u}) {
+    ranks_.clear();
+    sent_.clear();
+    start(3, comm::kCallMask - 50);
+    constexpr std::size_t kCalls = 400;
+    std::vector<std::vector<std::uint8_t>> source(kCalls, std::vector<std::uint8_t>(bytes));
+    std::vector<std::uint8_t> got(bytes);
+    std::size_t ahead = 0, behind[3] = {};
+    comm::Operation *root = nullptr;
+    std::size_t most = 0;
+    for (int turns = 0; turns < 10'000 && behind[1] + behind[2] < 2 * kCalls; ++turns) {
+      while (ahead < kCalls) {
+        if (root == nullptr) {
+          std::fill(source[ahead].begin(), source[ahead].end(), static_cast<std::uint8_t>(ahead * 7));
+          root = begin(0, broadcast(source[ahead].data(), bytes));
+        }
+        rank(0).engine().progress();
+        if (!root->done) break;
+        finish(0, root);
+        root = nullptr;
+        std::fill(source[ahead].begin(), source[ahead].end(), std::uint8_t{0xee});  // it is the caller's again
+        ++ahead;
+      }
+      most = std::max(most, ahead - std::min(behind[1], behind[2]));
+      for (const int r : {1, 2, 2, 2}) {
+        if (behind[r] == ahead) continue;
+        finish(r, begin(r, broadcast(got.data(), bytes)));
+        ASSERT_EQ(got, std::vector<std::uint8_t>(bytes, static_cast<std::uint8_t>(behind[r] * 7))) << behind[r];
+        ++behind[r];
+      }
+    }
+    ASSERT_EQ(behind[1] + behind[2], 2 * kCalls) << "the root does not go on";
+    EXPECT_LE(most, std::size_t{mesh::kNotices});
+    EXPECT_GE(most, 8u);
+    EXPECT_EQ(sent(), 0u);
+  }
+}
+
+// Operations that end in another order than they began.
+TEST_F(OnBoards, CallsBehindAnUnfinishedOneGoOnAsFarAsThereIsRoom) {
+  start(2);
+  std::vector<std::int32_t> large[2] = {std::vector<std::int32_t>(100'000, 1), std::vector<std::int32_t>(100'000, 2)};
+  std::vector<std::int32_t> small[2] = {std::vector<std::int32_t>(300, 1), std::vector<std::int32_t>(300, 2)};
+  std::vector<comm::Operation *> running[2];
+  for (int r = 0; r < 2; ++r) {
+    running[r].push_back(begin(r, allreduce(large[r].data(), large[r].size())));
+    for (std::size_t i = 0; i < small[r].size(); ++i) running[r].push_back(begin(r, allreduce(&small[r][i], 1)));
+  }
+  progress(5000);
+  for (int r = 0; r < 2; ++r) {
+    for (comm::Operation *operation : running[r]) finish(r, operation);
+    EXPECT_EQ(std::ranges::count(small[r], 3), 300);
+    EXPECT_EQ(std::ranges::count(large[r], 3), 100'000);
+  }
+}
+
+class DifferentCalls : public OnBoards {
+ protected:
+  // Both begin; both end up with an error of this kind, at most some calls later.
+  void expect_on_both(const Call &zero, const Call &one, int later = 0) {
+    for (int i = 0; i <= later; ++i) {
+      for (int r = 0; r < 2; ++r)
+        if (Result<comm::Operation *> begun = rank(r).start(i > 0    ? allreduce(c_, 1)
+                                                            : r == 0 ? zero
+                                                                     : one);
+            begun && (*begun)->done)
+          std::ignore = rank(r).communicator().finish(**begun);
+      progress();
+    }
+    for (int r = 0; r < 2; ++r) {
+      const auto &failure = rank(r).communicator().failure();
+      ASSERT_TRUE(failure) << "rank " << r << " did not notice";
+      EXPECT_EQ(failure->code, Code::mismatch) << failure->text;
+      EXPECT_NE(failure->text.find("different calls"), std::string::npos) << failure->text;
+      EXPECT_FALSE(rank(r).start(zero)) << "a communicator that failed stays failed";
+    }
+  }
+  std::vector<std::int32_t> a_ = std::vector<std::int32_t>(100'000), b_ = std::vector<std::int32_t>(100'000);
+  std::int32_t c_[2] = {};
+};
+
+TEST_F(DifferentCalls, OfCountsIsAnErrorOnBothEnds) {
+  start(2);
+  expect_on_both(allreduce(a_.data(), 10), allreduce(b_.data(), 11));
+}
+
+TEST_F(DifferentCalls, OfWhichOneIsTooLargeForABoard) {
+  start(2);
+  expect_on_both(allreduce(a_.data(), 100'000), allreduce(b_.data(), 11));
+}
+
+TEST_F(DifferentCalls, OfWhichEachTakesItselfForTheRootIsNoticedSoon) {
+  start(2);
+  expect_on_both(broadcast(a_.data(), 40, 0), broadcast(b_.data(), 40, 1), 2 * mesh::kCallsBetweenLooks);
+}
+
+TEST_F(DifferentCalls, OfWhichNobodyNoticesAreAnErrorWhenRanksPart) {
+  start(2);
+  // Not the first, which is compared at once.
+  for (int r = 0; r < 2; ++r) finish(r, begin(r, broadcast(a_.data(), 40)));
+  for (int r = 0; r < 2; ++r) finish(r, begin(r, broadcast(a_.data(), 40, r)));
+  std::int32_t tokens[2] = {};
+  std::vector<comm::Operation *> parting;
+  for (int r = 0; r < 2; ++r) {
+    Call call = allreduce(&tokens[r], 1);
+    call.shape.parting = true;
+    parting.push_back(begin(r, call));
+  }
+  progress();
+  EXPECT_EQ(sent(), 2u) << "another communicator may have the board as soon as one rank has parted";
+  int noticed = 0;
+  for (int r = 0; r < 2; ++r) {
+    finish(r, parting[std::size_t(r)]);
+    const Result<> parted = rank(r).communicator().check_parting();
+    if (parted) continue;
+    ++noticed;
+    EXPECT_EQ(parted.error().code, Code::mismatch);
+  }
+  EXPECT_EQ(noticed, 2);
+}
+
+}  // namespace
+}  // namespace tutti::test

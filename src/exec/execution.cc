@@ -12,7 +12,6 @@ namespace tutti::exec {
 using collectives::Buffer;
 using collectives::Partition;
 using collectives::Range;
-using collectives::Side;
 using collectives::Step;
 
 namespace {

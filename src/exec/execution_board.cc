@@ -6,8 +6,6 @@
 
 namespace tutti::exec {
 
-using collectives::Step;
-
 void Execution::start_on_board(unsigned looks) {
   for (Peer &peer : peers_) peer.consumed = 0;
   open_steps_ = filled_steps_;

@@ -18,7 +18,7 @@ constexpr std::uint64_t kNoMark = UINT64_MAX;  // of no call
 
 std::unique_ptr<Board> Board::of(Mesh &mesh, const Group &group, std::uint16_t number, std::uint32_t generation,
                                  std::uint32_t first_call) {
-  if (number >= mesh.boards_ || group.ranks() < 2) return nullptr;
+  if (number >= mesh.boards_) return nullptr;
   Rail *rail = nullptr;
   std::vector<const Peer *> members;
   std::vector<const BoardPage *const *> pages(static_cast<std::size_t>(group.world_ranks()));
@@ -32,6 +32,7 @@ std::unique_ptr<Board> Board::of(Mesh &mesh, const Group &group, std::uint16_t n
     members.push_back(&peer);
     pages[static_cast<std::size_t>(rank)] = &peer.mapped_boards;
   }
+  if (rail == nullptr) return nullptr;
   auto *own = reinterpret_cast<BoardPage *>(rail->boards.data()) + number;
   std::unique_ptr<Board> board(new Board(*own, number, generation, first_call));
   board->members_ = std::move(members);

@@ -71,7 +71,7 @@ std::size_t draw_count(Random &random, const Config &config, int ranks, std::siz
   };
   switch (random.below(8)) {
     case 0: return random.below(3);
-    case 1: return random.below(static_cast<std::uint64_t>(2 * ranks));
+    case 1: return random.below(2 * static_cast<std::uint64_t>(ranks));
     case 2: return near(config.eager_bytes);
     case 3: return near(config.eager_bytes * ranks);
     case 4: return near(config.chunk_bytes * random.between(1, 5));

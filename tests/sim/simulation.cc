@@ -267,6 +267,7 @@ class Simulation {
   // All its members have to have made it alike.
   void take_shrunk(Actor &actor, comm::Communicator &made) {
     std::vector<int> members;
+    members.reserve(static_cast<std::size_t>(made.ranks()));
     for (int rank = 0; rank < made.ranks(); ++rank) members.push_back(made.group().world_rank(rank));
     const auto [known, first] = shrunk_.emplace(std::pair{made.id(), made.generation()}, members);
     if (known->second != members) problem("two ranks made different communicators of one number");

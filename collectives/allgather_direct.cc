@@ -22,19 +22,19 @@ Schedule build(const Parameters &parameters) {
 }
 
 Algorithm row(Collective collective, bool on_board = false) {
-  return {
-      .collective = collective,
-      .name = on_board ? "board" : "direct",
-      .summary = on_board
-                     ? "each rank writes its block once, all others of the host read it there; wins up to 16 KiB a rank"
-                     : "1 round of p-1 messages, each rank sends m(p-1)/p; wins for few ranks",
-      .source = "folklore",
-      .keeps_rank_order = true,
-      .radices = {0},
-      .supports = supports_all,
-      .build = build,
-      .volume_blocks = all_other_blocks,
-      .on_board = on_board};
+  return {.collective = collective,
+          .name = on_board ? "board" : "direct",
+          .summary =
+              on_board
+                  ? "each rank writes its block once, all others of the host read it there; wins up to 256 KiB a rank"
+                  : "1 round of p-1 messages, each rank sends m(p-1)/p; wins for few ranks",
+          .source = "folklore",
+          .keeps_rank_order = true,
+          .radices = {0},
+          .supports = supports_all,
+          .build = build,
+          .volume_blocks = all_other_blocks,
+          .on_board = on_board};
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ Algorithm allreduce_direct() {
   return row("direct", "1 round of p-1 messages, each rank sends (p-1)m; wins for tiny vectors and few ranks", false);
 }
 Algorithm allreduce_board() {
-  return row("board", "each rank writes its vector once, all others of the host read it there; wins up to 16 KiB",
+  return row("board", "each rank writes its vector once, all others of the host read it there; wins up to 256 KiB",
              true);
 }
 

@@ -22,7 +22,7 @@ Schedule build(const Parameters &parameters) {
 Algorithm broadcast_board() {
   return {.collective = Collective::broadcast,
           .name = "board",
-          .summary = "the root writes once, all others of the host read it there; wins up to 16 KiB",
+          .summary = "the root writes once, all others of the host read it there; wins up to 256 KiB",
           .source = "folklore; shared memory broadcasts as in Graham and Shipman 2008",
           .keeps_rank_order = true,
           .radices = {0},

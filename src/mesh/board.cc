@@ -70,7 +70,8 @@ void Board::compare(const Peer &peer, std::uint32_t call) {
 
 bool Board::put(std::uint32_t call, std::uint32_t signature, const std::byte *data, std::size_t bytes) {
   const bool small = bytes <= sizeof(Notice::data);
-  const std::uint32_t reach = small ? kNotices : sheets_for(bytes).count;
+  const SheetPlace sheet = sheet_for(bytes, call);
+  const std::uint32_t reach = small ? kNotices : sheet.count;
   if (!has_place(call, reach)) [[unlikely]] {
     learn();
     if (!has_place(call, reach)) return false;
@@ -79,7 +80,7 @@ bool Board::put(std::uint32_t call, std::uint32_t signature, const std::byte *da
   notice.signature = signature;
   notice.bytes = static_cast<std::uint32_t>(bytes);
   if (small) copy_small(notice.data, data, bytes);
-  else std::memcpy(own_.sheets + BoardPage::offset_of(bytes, call), data, bytes);
+  else std::memcpy(own_.sheets + sheet.offset, data, bytes);
   __atomic_store_n(&notice.stamp, stamp(call), __ATOMIC_RELEASE);
   for (const Peer *peer : members_)
     if (peer->mapped_boards != nullptr) [[likely]]

@@ -15,7 +15,7 @@
 // - A rank whose link is being made again is not mapped: it has said nothing yet, and ended nothing more.
 #pragma once
 
-#include <atomic>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -40,17 +40,23 @@ inline constexpr std::uint32_t kCallsBetweenLooks = 32;
 // What does not fit into a notice lies in a sheet of the least size that it fits into: so many calls ahead, then.
 struct Sheets {
   std::uint32_t bytes, count;  // powers of two
-  std::size_t offset;          // of the first
 };
-inline constexpr Sheets kSmallSheets = {512, 128, 0};
-inline constexpr Sheets kMiddleSheets = {4096, 32, kSmallSheets.offset + std::size_t{512} * 128};
-inline constexpr Sheets kLargeSheets = {32768, 8, kMiddleSheets.offset + std::size_t{4096} * 32};
-inline constexpr std::size_t kSheetBytes = kLargeSheets.offset + std::size_t{32768} * 8;
+inline constexpr std::array<Sheets, 4> kSheets = {{{512, 128}, {4096, 32}, {32 * 1024, 8}, {256 * 1024, 4}}};
 
-constexpr const Sheets &sheets_for(std::size_t bytes) {
-  if (bytes <= kSmallSheets.bytes) return kSmallSheets;
-  return bytes <= kMiddleSheets.bytes ? kMiddleSheets : kLargeSheets;
+// Where the sheet for so many bytes of a call lies; how many calls have one of that size.
+struct SheetPlace {
+  std::size_t offset;
+  std::uint32_t count;
+};
+constexpr SheetPlace sheet_for(std::size_t bytes, std::uint32_t call) {
+  std::size_t first = 0;
+  for (const Sheets &sheets : kSheets) {
+    if (bytes <= sheets.bytes) return {first + std::size_t{sheets.bytes} * (call % sheets.count), sheets.count};
+    first += std::size_t{sheets.bytes} * sheets.count;
+  }
+  return {first, 0};
 }
+inline constexpr std::size_t kSheetBytes = sheet_for(SIZE_MAX, 0).offset;  // of all
 
 // One cache line.
 struct alignas(64) Notice {
@@ -65,16 +71,11 @@ struct BoardPage {
   Notice notices[kNotices];
   std::uint64_t marks[kMarks];  // a call and its mark
   std::byte sheets[kSheetBytes];
-
-  static std::size_t offset_of(std::size_t bytes, std::uint32_t call) {
-    const Sheets &sheets = sheets_for(bytes);
-    return sheets.offset + std::size_t{sheets.bytes} * (call % sheets.count);
-  }
 };
 
 class Board {
  public:
-  static constexpr std::size_t kMostBytes = kLargeSheets.bytes;
+  static constexpr std::size_t kMostBytes = kSheets.back().bytes;
   static constexpr std::uint32_t kCallMask = 0x7fff'ffff;  // calls are numbered in 31 bits
 
   // That of the communicator of this number and generation, whose calls are numbered from `first_call` on. Null: its
@@ -109,7 +110,7 @@ class Board {
   const std::byte *data_of(int rank, std::uint32_t call, const Notice &notice) const {
     if (notice.bytes <= sizeof(notice.data)) [[likely]]
       return notice.data;
-    return (*pages_[static_cast<std::size_t>(rank)])[number_].sheets + BoardPage::offset_of(notice.bytes, call);
+    return (*pages_[static_cast<std::size_t>(rank)])[number_].sheets + sheet_for(notice.bytes, call).offset;
   }
   // This rank has ended all calls before that one.
   void ended(std::uint32_t call) { __atomic_store_n(&own_.ended, stamp(call), __ATOMIC_RELEASE); }

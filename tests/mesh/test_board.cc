@@ -51,7 +51,7 @@ class Boards : public testing::Test {
 TEST_F(Boards, ShowWhatWasPutUpForThatCallAlone) {
   start();
   EXPECT_EQ(boards_[1]->look(0, 0), nullptr);
-  for (std::uint32_t call = 0; const std::size_t bytes : {1, 8, 47, 48, 49, 512, 513, 4096, 4097, 32768}) {
+  for (std::uint32_t call = 0; const std::size_t bytes : {1, 8, 47, 48, 49, 512, 513, 4096, 4097, 32768, 262'144}) {
     ASSERT_TRUE(put(call, bytes)) << bytes;
     EXPECT_TRUE(sees(call, bytes)) << bytes;
     EXPECT_EQ(boards_[1]->look(0, call + 1), nullptr);
@@ -63,8 +63,12 @@ TEST_F(Boards, ShowWhatWasPutUpForThatCallAlone) {
 
 TEST_F(Boards, AreWrittenOverOnceAllHaveEndedTheCall) {
   for (const std::uint32_t first : {0u, Board::kCallMask - 40}) {
-    for (const auto &[bytes, reach] : std::initializer_list<std::pair<std::size_t, std::uint32_t>>{
-             {8, kNotices}, {512, kSmallSheets.count}, {4096, kMiddleSheets.count}, {32768, kLargeSheets.count}}) {
+    for (const auto &[bytes, reach] :
+         std::initializer_list<std::pair<std::size_t, std::uint32_t>>{{8, kNotices},
+                                                                      {512, kSheets[0].count},
+                                                                      {4096, kSheets[1].count},
+                                                                      {32768, kSheets[2].count},
+                                                                      {262'144, kSheets[3].count}}) {
       start(first);
       const auto call = [&](std::uint32_t number) { return (first + number) & Board::kCallMask; };
       std::uint32_t next = 0;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Direct: everyone sends each block to the rank that it is for, which reduces in rank order, whatever the order of
-// arrival. One round of p - 1 messages: for few ranks, small vectors, and operators that do not commute.
+// arrival. One round of p - 1 messages: for few ranks, small vectors, and operators that do not commute. On a board
+// each writes its vector once.
 #include "collectives/algorithms.h"
+#include "collectives/rank_order.h"
 #include "collectives/reduce_scatter.h"
 
 namespace tutti::collectives {
@@ -17,35 +19,32 @@ Schedule build(const Parameters &parameters) {
     const std::int32_t peer = wrap(rank + distance, ranks);
     builder.send(peer, builder.input(std::uint32_t(peer)));
   }
-  std::int32_t next = rank + 1;
-  if (rank == 0) {
-    builder.recv_reduce(next++, Side::right, own, result);
-  } else if (rank == 1) {
-    builder.recv_reduce(0, Side::left, own, result);
-  } else {
-    builder.recv(0, result);
-    for (std::int32_t peer = 1; peer < rank; ++peer) builder.recv_reduce(peer, Side::right, result, result);
-    builder.reduce(Side::right, own, result);
-  }
-  for (; next < ranks; ++next) builder.recv_reduce(next, Side::right, result, result);
+  reduce_in_rank_order(builder, rank, ranks, own, result);
   return end_reduce_scatter(builder, result);
 }
 
-Algorithm row(Collective collective) {
-  return {.collective = collective,
-          .name = "direct",
-          .summary = "1 round of p-1 messages, each rank sends m(p-1)/p; wins for few ranks and small vectors",
-          .source = "folklore; order of reduction fixed to rank order",
-          .keeps_rank_order = true,
-          .radices = {0},
-          .supports = supports_all,
-          .build = build,
-          .volume_blocks = all_other_blocks};
+Algorithm row(Collective collective, bool on_board) {
+  return {
+      .collective = collective,
+      .name = on_board ? "board" : "direct",
+      .summary =
+          on_board
+              ? "each rank writes its vector once, all others of the host read their blocks there; wins up to 256 KiB"
+              : "1 round of p-1 messages, each rank sends m(p-1)/p; wins for few ranks and small vectors",
+      .source = "folklore; order of reduction fixed to rank order",
+      .keeps_rank_order = true,
+      .radices = {0},
+      .supports = supports_all,
+      .build = build,
+      .volume_blocks = all_other_blocks,
+      .on_board = on_board};
 }
 
 }  // namespace
 
-Algorithm reduce_scatter_block_direct() { return row(Collective::reduce_scatter_block); }
-Algorithm reduce_scatter_direct() { return row(Collective::reduce_scatter); }
+Algorithm reduce_scatter_block_direct() { return row(Collective::reduce_scatter_block, false); }
+Algorithm reduce_scatter_direct() { return row(Collective::reduce_scatter, false); }
+Algorithm reduce_scatter_block_board() { return row(Collective::reduce_scatter_block, true); }
+Algorithm reduce_scatter_board() { return row(Collective::reduce_scatter, true); }
 
 }  // namespace tutti::collectives

@@ -124,6 +124,12 @@ const std::vector<SelectionRow> &selection_table() {
       {allgather, 2, 2, 1, kAnyRanks, 0, 512 * KiB, "board", 0, false, true},
       {allgather, 3, 8, 1, kAnyRanks, 0, 256 * KiB, "board", 0, false, true},
       {allgather, 9, kAnyRanks, 2, kAnyRanks, 0, 64 * KiB, "board", 0, false, true},
+      {reduce_scatter_block, 2, 4, 1, kAnyRanks, 0, 256 * KiB, "board", 0, false, true},
+      {reduce_scatter_block, 5, 8, 1, kAnyRanks, 0, 64 * KiB, "board", 0, false, true},
+      {reduce_scatter, 2, 4, 1, kAnyRanks, 0, 256 * KiB, "board", 0, false, true},
+      {reduce_scatter, 5, 8, 1, kAnyRanks, 0, 64 * KiB, "board", 0, false, true},
+      {alltoall, 2, 8, 1, kAnyRanks, 0, 256 * KiB, "board", 0, false, true},
+      {alltoall, 9, kAnyRanks, 2, kAnyRanks, 0, 64 * KiB, "board", 0, false, true},
       {allreduce, 1, 2, 1, kAnyRanks, 0, 16 * KiB, "direct", 0},
       {allreduce, 1, 2, 1, kAnyRanks, 0, kAnyBytes, "circulant", 2},
       // With more ranks than cores a round costs a turn of everybody on the core, and a message its processor time: few

@@ -92,8 +92,14 @@ Result<Entry *> Communicator::entry_for(const Shape &shape) {
                                               .hosts = hosts_,
                                               .skips = choice.skips};
   auto entry = std::make_unique<Entry>(Entry{choice, root, in_place, nullptr, {}, {}});
-  entry->plan = std::make_unique<exec::Plan>(
-      exec::Plan::compile(choice.algorithm->build(parameters), group_, choice.algorithm->on_board));
+  exec::Plan::Others others;
+  if (choice.algorithm->on_board)
+    others = [&](std::int32_t other) {
+      collectives::Parameters of = parameters;
+      of.rank = other;
+      return choice.algorithm->build(of);
+    };
+  entry->plan = std::make_unique<exec::Plan>(exec::Plan::compile(choice.algorithm->build(parameters), group_, others));
   entries_.push_back(std::move(entry));
   return entries_.back().get();
 }

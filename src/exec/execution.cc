@@ -90,12 +90,7 @@ void Execution::measure_steps() {
     if (runs_[step].total != 0 &&
         std::ranges::all_of(plan_.edges(plan_.steps()[step]), [&](const Edge &e) { return runs_[e.step].total == 0; }))
       starters_.push_back(step);
-  // Alike on all ranks: all messages of such a plan have one size.
-  const auto moves = [&](const PlanStep &s) { return s.step.peer >= 0; };
-  const auto message = std::ranges::find_if(plan_.steps(), moves);
-  const std::uint64_t message_bytes =
-      message == plan_.steps().end() ? 0 : runs_[static_cast<std::size_t>(message - plan_.steps().begin())].total;
-  fits_board_ = board_ != nullptr && message_bytes != 0 && message_bytes <= mesh::Board::kMostBytes;
+  if (board_ != nullptr) measure_board();
   element_shift_ = std::has_single_bit(binding_.element_bytes) ? std::countr_zero(binding_.element_bytes) : -1;
   measured_count_ = binding_.count;
   measured_element_bytes_ = binding_.element_bytes;

@@ -104,6 +104,10 @@ class Execution {
     std::uint64_t released = 0;
     bool queued = false;
   };
+  // Of a step on a board: where in what its peer puts up, and that in all.
+  struct Taken {
+    std::uint64_t offset = 0, bytes = 0;
+  };
   struct Peer {
     std::uint32_t next_receive = 0, next_send = 0;  // into the plan's orders
     std::vector<Arrival> pending;                   // not yet consumed, from `head`
@@ -129,7 +133,8 @@ class Execution {
   std::uint32_t receive_step(Peer &peer, int slot) const;
   void start_on_board(unsigned looks);
   void look_at_board();
-  bool take_from_board(const PlanStep &plan_step, const Run &run);
+  void measure_board();
+  bool take_from_board(const PlanStep &plan_step, const Run &run, const Taken &taken);
   void apply(const collectives::Step &step, const Run &run, std::uint64_t bytes);
   bool send_at_once(std::uint32_t step);
   bool take_at_once(const mesh::Record &record);
@@ -162,7 +167,10 @@ class Execution {
   int element_shift_ = 0;  // log2 of the bytes of an element, -1 where they are no power of two
   bool blocked_ = false;   // a send or a window waits for credits, or for its place on the board
   mesh::Board *const board_;
-  bool fits_board_ = false;    // the steps measured last
+  bool fits_board_ = false;  // the steps measured last
+  std::uint64_t put_bytes_ = 0, put_offset_ = 0;
+  std::uint32_t filled_sends_ = 0;
+  std::vector<Taken> taken_;   // by step on the board
   bool awaits_board_ = false;  // a step waits for what its peer puts there
   bool put_up_ = false;        // this rank's own
   std::uint32_t next_on_board_ = 0;

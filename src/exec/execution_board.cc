@@ -6,12 +6,38 @@
 
 namespace tutti::exec {
 
+// Whether it fits is alike on all ranks: all put up as much, or, where each sends one other rank something, know what
+// both send.
+void Execution::measure_board() {
+  const std::vector<std::uint32_t> &sends = plan_.board_sends();
+  put_bytes_ = put_offset_ = filled_sends_ = 0;
+  std::uint64_t most = 0, whole = 0;
+  if (!sends.empty()) {
+    const Run &first = runs_[sends[0]];
+    whole = layout(plan_.steps()[sends[0]].step.source.buffer).vector() * binding_.element_bytes;
+    put_bytes_ = most = plan_.board_whole() ? whole : first.total;
+    put_offset_ = plan_.board_whole() ? 0 : first.source_offset;
+    for (const std::uint32_t send : sends) filled_sends_ += runs_[send].total != 0;
+  }
+  taken_.resize(plan_.board_steps().size());
+  for (std::size_t i = 0; i < taken_.size(); ++i) {
+    const BoardStep &step = plan_.board_steps()[i];
+    const std::uint64_t bytes = runs_[step.step].total;
+    taken_[i] = {0, bytes};
+    if (plan_.board_whole())
+      taken_[i] = {layout(plan_.steps()[sends[0]].step.source.buffer).begin(step.first) * binding_.element_bytes,
+                   whole};
+    if (plan_.steps()[step.step].step.peer >= 0) most = std::max(most, taken_[i].bytes);
+  }
+  fits_board_ = most != 0 && most <= mesh::Board::kMostBytes;
+}
+
 void Execution::start_on_board(unsigned looks) {
   for (Peer &peer : peers_) peer.consumed = 0;
   open_steps_ = filled_steps_;
   contradicting_rank_ = -1;
   next_on_board_ = 0;
-  put_up_ = plan_.board_send() == kNoStep;
+  put_up_ = filled_sends_ == 0;
   do look_at_board();
   while (awaits_board_ && --looks != 0);
 }
@@ -19,41 +45,38 @@ void Execution::start_on_board(unsigned looks) {
 void Execution::look_at_board() {
   blocked_ = awaits_board_ = false;
   if (!put_up_) {
-    const Run &run = runs_[plan_.board_send()];
-    const std::byte *data = read_address(plan_.steps()[plan_.board_send()].step.source, run.source_offset);
-    if (!board_->put(binding_.stream.call, binding_.stream.signature, data, run.total)) {
+    const std::byte *data = read_address(plan_.steps()[plan_.board_sends()[0]].step.source, put_offset_);
+    if (!board_->put(binding_.stream.call, binding_.stream.signature, data, put_bytes_)) {
       blocked_ = true;
       return;
     }
     put_up_ = true;
-    open_steps_ -= plan_.board_sends();
+    open_steps_ -= filled_sends_;
   }
-  const std::vector<std::uint32_t> &steps = plan_.board_steps();
-  for (; next_on_board_ < steps.size(); ++next_on_board_) {
-    const PlanStep &plan_step = plan_.steps()[steps[next_on_board_]];
-    const Run &run = runs_[steps[next_on_board_]];
-    if (plan_step.step.peer >= 0) {
-      if (!take_from_board(plan_step, run)) return;
-    } else {
-      apply(plan_step.step, run, run.total);
-    }
+  for (; next_on_board_ < taken_.size(); ++next_on_board_) {
+    const std::uint32_t step = plan_.board_steps()[next_on_board_].step;
+    const PlanStep &plan_step = plan_.steps()[step];
+    const Run &run = runs_[step];
+    if (run.total == 0) continue;
+    if (plan_step.step.peer < 0) apply(plan_step.step, run, run.total);
+    else if (!take_from_board(plan_step, run, taken_[next_on_board_])) return;
     --open_steps_;
   }
 }
 
 // False: its peer has put up nothing yet, or something else, since the ranks make different calls.
-TUTTI_HOT bool Execution::take_from_board(const PlanStep &plan_step, const Run &run) {
+TUTTI_HOT bool Execution::take_from_board(const PlanStep &plan_step, const Run &run, const Taken &taken) {
   const int from = plan_step.step.peer;
   const mesh::Notice *notice = board_->look(from, binding_.stream.call);
   if (notice == nullptr) {
     awaits_board_ = true;
     return false;
   }
-  if (notice->signature != binding_.stream.signature || notice->bytes != run.total) [[unlikely]] {
+  if (notice->signature != binding_.stream.signature || notice->bytes != taken.bytes) [[unlikely]] {
     contradicting_rank_ = from;
     return false;
   }
-  consume(plan_step, run, board_->data_of(from, binding_.stream.call, *notice), run.total);
+  consume(plan_step, run, board_->data_of(from, binding_.stream.call, *notice) + taken.offset, run.total);
   peers_[static_cast<std::size_t>(plan_step.peer_slot)].consumed = run.total;
   return true;
 }

@@ -87,7 +87,7 @@ Range one_name(const collectives::Schedule &schedule, Range range) {
 
 }  // namespace
 
-Plan Plan::compile(const collectives::Schedule &schedule, const mesh::Group &group, bool on_board) {
+Plan Plan::compile(const collectives::Schedule &schedule, const mesh::Group &group, const Others &others) {
   Plan plan;
   plan.partition_ = schedule.partition;
   plan.blocks_ = schedule.blocks;
@@ -150,21 +150,48 @@ Plan Plan::compile(const collectives::Schedule &schedule, const mesh::Group &gro
     plan.receive_order_.insert(plan.receive_order_.end(), receives_of[s].begin(), receives_of[s].end());
     plan.send_order_.insert(plan.send_order_.end(), sends_of[s].begin(), sends_of[s].end());
   }
-  if (on_board) plan.put_on_board();
+  if (others) plan.put_on_board(schedule, group, others);
   return plan;
 }
 
-void Plan::put_on_board() {
+namespace {
+
+// The sends of a schedule for boards: one to each rank at most, from one buffer.
+std::vector<const Step *> sends_of(const collectives::Schedule &schedule) {
+  std::vector<const Step *> sends;
+  for (const Step &step : schedule.steps)
+    if (step.kind == Step::Kind::send) sends.push_back(&step);
+  return sends;
+}
+
+bool differ(const std::vector<const Step *> &sends) {
+  return std::ranges::any_of(sends, [&](const Step *send) { return send->source != sends[0]->source; });
+}
+
+}  // namespace
+
+void Plan::put_on_board(const collectives::Schedule &schedule, const mesh::Group &group, const Others &others) {
   on_board_ = true;
+  board_whole_ = differ(sends_of(schedule));
+  const auto self = static_cast<std::int32_t>(schedule.own);
   for (std::uint32_t i = 0; i < steps_.size(); ++i) {
     const PlanStep &step = steps_[i];
-    if (step.step.kind != Step::Kind::send) {
-      board_steps_.push_back(i);
+    if (step.step.kind == Step::Kind::send) {
+      board_sends_.push_back(i);
+      TUTTI_CHECK(step.edges == 0 && step.step.source.buffer == steps_[board_sends_[0]].step.source.buffer,
+                  "step {} of a schedule for boards sends from another buffer, or waits for something", i);
       continue;
     }
-    if (board_sends_++ == 0) board_send_ = i;
-    TUTTI_CHECK(step.edges == 0 && step.step.source == steps_[board_send_].step.source,
-                "step {} of a schedule for boards sends something else, or waits for something", i);
+    BoardStep board_step = {.step = i};
+    if (step.step.peer >= 0) {
+      const collectives::Schedule other = others(group.rank_of(step.step.peer));
+      const std::vector<const Step *> sends = sends_of(other);
+      const auto mine = std::ranges::find(sends, self, &Step::peer);
+      TUTTI_CHECK(mine != sends.end() && (differ(sends) == board_whole_ || board_sends_.empty()),
+                  "step {} of a schedule for boards reads what is not put up", i);
+      if (differ(sends)) board_step.first = (*mine)->source.first;
+    }
+    board_steps_.push_back(board_step);
   }
   for (const PeerPlan &peer : peers_)
     TUTTI_CHECK(peer.receives <= 1 && peer.sends <= 1, "a schedule for boards has two messages for rank {}", peer.rank);

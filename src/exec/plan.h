@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -43,11 +44,21 @@ struct PeerPlan {
   std::uint32_t first_send, sends;
 };
 
+// A step of a plan for boards, and, if it receives, the block of its peer's vector that it begins with, where that is
+// put up whole.
+struct BoardStep {
+  std::uint32_t step;
+  std::uint32_t first = 0;
+};
+
 class Plan {
  public:
-  // The schedule counts in ranks of the group, the plan in those of the world. `on_board`: all that a rank sends is one
-  // range, which nothing has written before, so that it can be put up once where all others read it.
-  static Plan compile(const collectives::Schedule &schedule, const mesh::Group &group, bool on_board = false);
+  // The schedules of the other ranks of the group, for a plan whose runs may use a board.
+  using Others = std::function<collectives::Schedule(std::int32_t rank)>;
+  // The schedule counts in ranks of the group, the plan in those of the world. For a board, a rank sends each other at
+  // most once, all from one buffer, which nothing has written before: that is put up once, and all others read of it
+  // what is for them.
+  static Plan compile(const collectives::Schedule &schedule, const mesh::Group &group, const Others &others = nullptr);
 
   collectives::Partition partition() const { return partition_; }
   std::uint32_t blocks() const { return blocks_; }
@@ -69,15 +80,16 @@ class Plan {
   // Steps that wait for no message: sends and local work. What is not ready yet is tried again by what it follows.
   const std::vector<std::uint32_t> &starters() const { return starters_; }
   bool on_board() const { return on_board_; }
-  // There: the first of the sends, or kNoStep, and how many there are; and all other steps, in their order.
-  std::uint32_t board_send() const { return board_send_; }
-  std::uint32_t board_sends() const { return board_sends_; }
-  const std::vector<std::uint32_t> &board_steps() const { return board_steps_; }
+  // There: the sends; whether they differ, and the whole vector that they are of is put up; and all other steps, in
+  // their order.
+  const std::vector<std::uint32_t> &board_sends() const { return board_sends_; }
+  bool board_whole() const { return board_whole_; }
+  const std::vector<BoardStep> &board_steps() const { return board_steps_; }
   // -1: this plan exchanges nothing with that rank.
   std::int32_t slot_of(std::int32_t rank) const { return slot_of_rank_[static_cast<std::size_t>(rank)]; }
 
  private:
-  void put_on_board();
+  void put_on_board(const collectives::Schedule &schedule, const mesh::Group &group, const Others &others);
 
   collectives::Partition partition_ = collectives::Partition::even;
   std::uint32_t blocks_ = 1, input_blocks_ = 1, output_blocks_ = 1;
@@ -89,8 +101,9 @@ class Plan {
   std::vector<std::uint32_t> receive_order_, send_order_, starters_;
   std::vector<std::int32_t> slot_of_rank_;
   bool on_board_ = false;
-  std::uint32_t board_send_ = kNoStep, board_sends_ = 0;
-  std::vector<std::uint32_t> board_steps_;
+  bool board_whole_ = false;
+  std::vector<std::uint32_t> board_sends_;
+  std::vector<BoardStep> board_steps_;
 };
 
 }  // namespace tutti::exec

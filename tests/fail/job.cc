@@ -87,6 +87,7 @@ class Member {
                                {"TUTTI_RECONNECT_TIMEOUT", job_.device == "software" ? "1" : "20"},
                                {"TUTTI_QP_TIMEOUT", "14"},
                                {"TUTTI_QP_RETRY", "4"}};
+    environment["TUTTI_BOARDS"] = "0";  // the traffic is to be that of messages
     for (const auto &[name, value] : job_.variables) environment[name] = value;
     TUTTI_TRY(Config config, read_config(environment, nullptr));
     api::WorldOptions options = {.config = std::move(config), .environment = environment};

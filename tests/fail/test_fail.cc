@@ -112,12 +112,13 @@ const CallFault kBreak = {.call = "post_send", .nth = 20, .error = EIO};
 const Environment kPatient = {{"TUTTI_RECONNECT_TIMEOUT", "20"}};
 
 // Longer than a second is told: it is bounded, but bounded by something that a failure should not need.
-JobEnd run_with(int rank, const CallFault &fault, bool breaks) {
+JobEnd run_with(int rank, const CallFault &fault, bool breaks, const Environment &variables = {}) {
   Job job =
       job_on_device(fmt::format("{} number {} of rank {} fails {}{}{}", fault.call, fault.nth, rank,
                                 fault.saying == Saying::plainly ? "plainly" : "oddly",
                                 fault.from_then_on ? ", and all after it" : "", breaks ? ", beside a break" : ""));
   SCOPED_TRACE(job.name);
+  job.variables = variables;
   job.faults[static_cast<std::size_t>(rank)].push_back(fault);
   if (breaks) job.faults[0].push_back(kBreak);
   if (breaks && !fault.from_then_on) job.variables = kPatient;
@@ -171,6 +172,24 @@ TEST(EveryCall, FailsOnce) {
     const std::uint64_t count = sound.ranks[0].calls.at(call);
     run_with(rank, {.call = call, .nth = (count + 1) / 2, .saying = kSayings[rank], .error = EIO}, false);
     rank = 1 - rank;
+  }
+}
+
+// What boards need beside all that, with the calls that use them.
+TEST(EveryCall, FailsOnceWhereThereAreBoards) {
+  if (!on_software()) return;
+  const Environment boards = {{"TUTTI_BOARDS", "1"}};
+  Job job = job_on_device("boards");
+  job.variables = boards;
+  const JobEnd sound = run_job(job);
+  ASSERT_EQ(sound.left, "");
+  for (int rank = 0; rank < kJobRanks; ++rank) {
+    const RankEnd &end = sound.ranks[static_cast<std::size_t>(rank)];
+    ASSERT_EQ(end.wrong, "");
+    EXPECT_EQ(end.calls.at("map_remote"), 2u);
+    for (const char *call : {"alloc_memory", "reg_mr", "map_remote", "post_send", "poll_cq"})
+      for (const std::uint64_t nth : moments(call, 1, end.calls.at(call)))
+        run_with(rank, {.call = call, .nth = nth, .saying = kSayings[rank], .error = EIO}, false, boards);
   }
 }
 

@@ -75,7 +75,8 @@ Result<Entry *> Communicator::entry_for(const Shape &shape) {
   collectives::Situation situation =
       situation_of(shape.collective, vector_elements(shape, ranks()) * last_conversion_.element_bytes());
   situation.ordered = last_conversion_.ordered();
-  situation.board = situation.board && !shape.persistent && !shape.parting;
+  // An operator of the program's may write to its first operand, which on a board others read.
+  situation.board = situation.board && !shape.persistent && !shape.parting && shape.created == 0;
   TUTTI_TRY(const Choice choice, collectives::select(situation, overrides));
   const std::int32_t root = collectives::form_of(shape.collective).rooted ? shape.root : 0;
   const bool in_place = last_conversion_.runs_in_place();
@@ -301,8 +302,13 @@ void Communicator::wait_with(Operation &operation) {
 // Some of them in turn, so that thousands that wait do not slow down each poll; and always the oldest, for which all
 // others may be waiting.
 void Communicator::retry_waiting() {
+  check_board();
   if (waiting_.size() > kRetries)
-    if (Operation *oldest = find(oldest_); oldest != nullptr && oldest->waiting) oldest->execution.retry();
+    if (Operation *oldest = find(oldest_); oldest != nullptr && oldest->waiting) {
+      oldest->execution.retry();
+      look_at(*oldest);
+    }
+  if (failure_) return;
   for (std::size_t turn = std::min(waiting_.size(), kRetries); turn > 0; --turn) {
     if (next_retry_ >= waiting_.size()) next_retry_ = 0;
     Operation &operation = *waiting_[next_retry_];
@@ -323,8 +329,9 @@ void Communicator::retry_waiting() {
 
 bool Communicator::waits_in_silence() const {
   const auto silent = [](const Operation *operation) { return operation->execution.waits_for_grant(); };
-  return std::ranges::any_of(waiting_, silent) || windows_.due() || lanes_due_ != 0 || !notices_.empty() ||
-         (matcher_ != nullptr && matcher_->due());
+  // Who tries some in a poll has not looked at all of them when it falls asleep.
+  return waiting_.size() > kRetries || std::ranges::any_of(waiting_, silent) || windows_.due() || lanes_due_ != 0 ||
+         !notices_.empty() || (matcher_ != nullptr && matcher_->due());
 }
 
 void Communicator::make_room(int world_rank) {

@@ -38,6 +38,7 @@ Result<Lane *> Communicator::open() {
 void Communicator::close(Lane &lane) {
   TUTTI_DCHECK(!lane.active);
   lanes_due_ -= lane.windows.due_windows();
+  std::erase(waiting_, lane.operation.get());  // where its last start ended before its turn to be tried again
   const std::uint32_t call = kLaneBit | lane.index << kStartBits;
   const int more = lane.early.empty() ? -1 : lane.early.front().record.peer;
   for (const exec::Arrival &arrival : lane.early) pool_.give(arrival.own);

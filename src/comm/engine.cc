@@ -25,6 +25,8 @@ constexpr unsigned kElsewherePolls = 64, kElsewhereYields = 4;
 // Looks of a blocking call at the board before anything else is polled: half a microsecond, in which an answer comes
 // from a rank that has its own core.
 constexpr unsigned kLooksAtBoard = 256;
+// Polls for what came before the news of a death: as many as empty any queue, but for ranks that go on sending.
+constexpr int kLastPolls = 64;
 // How long a broken link may wait for control to say that the peer died, which is the better explanation.
 constexpr std::int64_t kExplainNs = 3 * kNanosecondsPerSecond;
 // How often ranks that wait ask for what does not come. Not on the way of any call that takes less than that.
@@ -319,6 +321,8 @@ void Engine::look_around(std::int64_t now) {
       seen_changes_ = changes;
       control_->drain_event();
       const std::vector<control::Death> deaths = control_->deaths();
+      // What a rank has said before it died counts, and may have come since the last poll.
+      for (int polls = 0; deaths.size() != deaths_.size() && polls < kLastPolls && progress() != 0;) ++polls;
       for (std::size_t i = deaths_.size(); i < deaths.size(); ++i) bury(deaths[i]);
       for (const control::Letter &letter : control_->take_letters()) mesh_->hear(letter.from, letter.body, now_ns());
     }

@@ -112,8 +112,10 @@ Result<Identity> Family::agree(Communicator &parent, Lock &lock) {
     if (!agreed) give_number(mine);
     if (most[0] >= static_cast<std::int64_t>(kMost)) return no_number();
     if (agreed) {
-      generation_ = static_cast<std::uint32_t>(most[2]) + 1;
-      return Identity{static_cast<std::uint16_t>(mine), generation_};
+      // Other threads may have made some meanwhile.
+      const std::uint32_t generation = static_cast<std::uint32_t>(most[2]) + 1;
+      generation_ = std::max(generation_, generation);
+      return Identity{static_cast<std::uint16_t>(mine), generation};
     }
     from = static_cast<std::size_t>(most[0]);
   }
@@ -211,9 +213,10 @@ Result<Communicator *> Shrinking::take(const Ballot &agreed) {
     if (agreed.living[static_cast<std::size_t>(rank)]) living.push_back(parent_.group().world_rank(rank));
   if (!agreed.living[static_cast<std::size_t>(parent_.rank())])
     return fail(Code::peer, "the other ranks took this one for dead and go on without it");
-  family_.generation_ = agreed.generation + 1;
-  Communicator *made = family_.found(
-      parent_.setting(), Identity{static_cast<std::uint16_t>(number_), family_.generation_}, std::move(living));
+  const std::uint32_t generation = agreed.generation + 1;
+  family_.generation_ = std::max(family_.generation_, generation);
+  Communicator *made =
+      family_.found(parent_.setting(), Identity{static_cast<std::uint16_t>(number_), generation}, std::move(living));
   family_.engine_.add(*made);
   family_.went_on_ = true;
   return made;

@@ -80,15 +80,8 @@ void Communicator::take_question(const mesh::Record &record) {
 void Communicator::take_answer(const mesh::Record &record) {
   const std::uint32_t call = read(record).call;
   --deliveries_;
-  Operation *operation = operation_of(call);
-  if (operation == nullptr) return;
-  if (operation->execution.waits_for_board()) {
-    // What it has put up may not have been seen yet.
-    operation->execution.retry();
-    look_at(*operation);
-    if (operation_of(call) != operation) return;
-  }
-  if (operation->execution.lacks(record.peer)) mismatch(record.peer, call);
+  if (const Operation *operation = operation_of(call); operation != nullptr && operation->execution.lacks(record.peer))
+    mismatch(record.peer, call);
 }
 
 }  // namespace tutti::comm

@@ -392,6 +392,8 @@ std::uint64_t Execution::expected_from(int rank) const {
 bool Execution::lacks(int rank) const {
   const std::int32_t slot = plan_.slot_of(rank);
   if (slot < 0) return false;
+  // Steps on a board wait for those before them, whatever their peers have put up.
+  if (fits_board_ && board_->may_show(rank, binding_.stream.call)) return false;
   const Peer &peer = peers_[static_cast<std::size_t>(slot)];
   std::uint64_t here = peer.consumed;
   for (std::size_t i = peer.head; i < peer.pending.size(); ++i)
@@ -401,8 +403,10 @@ bool Execution::lacks(int rank) const {
 
 std::vector<int> Execution::missing() const {
   std::vector<int> ranks;
+  const auto shows = [this](int rank) { return fits_board_ && board_->look(rank, binding_.stream.call) != nullptr; };
   for (std::size_t slot = 0; slot < peers_.size(); ++slot)
-    if (peers_[slot].consumed < peers_[slot].expected) ranks.push_back(plan_.peers()[slot].rank);
+    if (peers_[slot].consumed < peers_[slot].expected && !shows(plan_.peers()[slot].rank))
+      ranks.push_back(plan_.peers()[slot].rank);
   std::ranges::sort(ranks);
   return ranks;
 }

@@ -77,6 +77,10 @@ TUTTI_HOT bool Execution::take_from_board(const PlanStep &plan_step, const Run &
     return false;
   }
   consume(plan_step, run, board_->data_of(from, binding_.stream.call, *notice) + taken.offset, run.total);
+  if (!board_->holds(*notice, binding_.stream.call)) [[unlikely]] {
+    awaits_board_ = true;  // in vain: its end will be told
+    return false;
+  }
   peers_[static_cast<std::size_t>(plan_step.peer_slot)].consumed = run.total;
   return true;
 }

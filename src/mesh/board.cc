@@ -26,7 +26,7 @@ std::unique_ptr<Board> Board::of(Mesh &mesh, const Group &group, std::uint16_t n
     const int rank = group.world_rank(member);
     if (rank == mesh.rank()) continue;
     const Peer &peer = *mesh.peers_[static_cast<std::size_t>(rank)];
-    // Ranks that have the software device in common with this one have it with each other.
+    // Ranks that have the software device in common with this one have it with each other (Bringup).
     if (!peer.rail->software || (rail != nullptr && peer.rail != rail)) return nullptr;
     rail = peer.rail;
     members.push_back(&peer);
@@ -51,7 +51,7 @@ void Board::learn() {
     const std::uint64_t told = __atomic_load_n(&peer->mapped_boards[number_].ended, __ATOMIC_ACQUIRE);
     const bool here = told >> 32 == stamp(0) >> 32;
     const std::uint32_t call = here ? static_cast<std::uint32_t>(told) : first_call_;
-    if (call != first_call_) compare(*peer, (call - 1) & kCallMask);
+    if (call != first_call_) compare(*peer, told);
     const std::uint32_t further = (call - all_ended_) & kCallMask;
     if (further > kCallMask / 2) return;  // it is still where all had been
     all = std::min(all, further);
@@ -60,8 +60,12 @@ void Board::learn() {
 }
 
 // One of the two may not have the mark any more, or yet: next time.
-void Board::compare(const Peer &peer, std::uint32_t call) {
-  const std::uint64_t theirs = __atomic_load_n(&peer.mapped_boards[number_].marks[call % kMarks], __ATOMIC_RELAXED);
+void Board::compare(const Peer &peer, std::uint64_t told) {
+  const BoardPage &page = peer.mapped_boards[number_];
+  const std::uint32_t call = (static_cast<std::uint32_t>(told) - 1) & kCallMask;
+  const std::uint64_t theirs = __atomic_load_n(&page.marks[call % kMarks], __ATOMIC_ACQUIRE);
+  // It may have parted meanwhile, and use the page for another communicator.
+  if (__atomic_load_n(&page.ended, __ATOMIC_ACQUIRE) >> 32 != told >> 32) return;
   const std::uint64_t mine = own_.marks[call % kMarks];
   if (theirs >> 32 != call || mine >> 32 != call || theirs == mine || contradicting_rank_ >= 0) return;
   contradicting_rank_ = peer.rank;

@@ -107,6 +107,14 @@ class Board {
     const Notice &notice = pages[number_].notices[call % kNotices];
     return __atomic_load_n(&notice.stamp, __ATOMIC_ACQUIRE) == stamp(call) ? &notice : nullptr;
   }
+  // The same, or it cannot be known now.
+  bool may_show(int rank, std::uint32_t call) const {
+    return *pages_[static_cast<std::size_t>(rank)] == nullptr || look(rank, call) != nullptr;
+  }
+  // After its data has been read: it was not taken back meanwhile, by a rank that ends its world without the others.
+  bool holds(const Notice &notice, std::uint32_t call) const {
+    return __atomic_load_n(&notice.stamp, __ATOMIC_ACQUIRE) == stamp(call);
+  }
   const std::byte *data_of(int rank, std::uint32_t call, const Notice &notice) const {
     if (notice.bytes <= sizeof(notice.data)) [[likely]]
       return notice.data;
@@ -121,7 +129,7 @@ class Board {
 
   std::uint64_t stamp(std::uint32_t call) const { return (std::uint64_t{generation_} + 1) << 32 | call; }
   bool has_place(std::uint32_t call, std::uint32_t reach) const { return ((call - all_ended_) & kCallMask) < reach; }
-  void compare(const Peer &peer, std::uint32_t call);
+  void compare(const Peer &peer, std::uint64_t told);
   static constexpr std::uint32_t kMarkFactor = 0x9e3779b1;  // odd, with mixed bits
 
   BoardPage &own_;

@@ -45,6 +45,20 @@ link::LimitInputs limit_inputs(const BringupOptions &options) {
   return inputs;
 }
 
+// Whether ranks that reach each other through the software device all do so, which a board needs: with one such port a
+// rank, in one partition. Equal on all ranks.
+bool may_have_boards(const std::vector<std::vector<verbs::PortOffer>> &offers) {
+  const verbs::PortOffer *first = nullptr;
+  for (const std::vector<verbs::PortOffer> &of_rank : offers) {
+    if (std::ranges::count_if(of_rank, &verbs::PortOffer::software) > 1) return false;
+    const auto software = std::ranges::find_if(of_rank, &verbs::PortOffer::software);
+    if (software == of_rank.end()) continue;
+    if (first == nullptr) first = &*software;
+    if (software->pkey != first->pkey) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 BringupOptions bringup_options(const Config &config) {
@@ -80,7 +94,7 @@ Result<Bringup> Bringup::create(BringupOptions options) {
   mesh.chunk_bytes_ = o.chunk_bytes;
   mesh.qp_options_ = o.qp;
   mesh.reconnect_ = o.reconnect;
-  mesh.boards_ = static_cast<std::size_t>(o.boards);
+  mesh.boards_ = may_have_boards(o.offers) ? static_cast<std::size_t>(o.boards) : 0;
   mesh.chunk_stride_ = round_up(o.chunk_bytes, kCacheLine) + kCacheLine;
   mesh.limits_ = link::limits_for(limit_inputs(o));
   // Well below what one peer may have under way, or it would run out before it hears of the first; of each class, since
@@ -174,6 +188,8 @@ Result<> Bringup::create_rail(Rail &rail, std::uint32_t peers) {
   if (rail.software && mesh_->boards_ != 0) {
     TUTTI_TRY(rail.boards, Memory::allocate(source, mesh_->boards_ * sizeof(BoardPage),
                                             IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ));
+    // A rank that ends its world without the others, after a failure, has put up what they may not have read yet.
+    rail.boards.leave_to_device();
   }
   rail.qps.reserve(peers);
   rail.send_depth = depths.send_wr;

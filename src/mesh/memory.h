@@ -28,6 +28,8 @@ class Memory {
   // bytes is rounded up to pages, which read as zero.
   static Result<Memory> allocate(const MemorySource &source, std::size_t bytes, int access);
 
+  // Its pages stay until the device is closed.
+  void leave_to_device() { pages_.leave_to_device(); }
   std::byte *data() const { return pages_.data(); }
   std::size_t bytes() const { return pages_.size(); }
   std::uint32_t lkey() const { return region_ ? region_->lkey : 0; }

@@ -72,18 +72,20 @@ Memory::Memory(Memory &&other) noexcept
     : api_(other.api_),
       context_(other.context_),
       data_(std::exchange(other.data_, nullptr)),
-      bytes_(std::exchange(other.bytes_, 0)) {}
+      bytes_(std::exchange(other.bytes_, 0)),
+      left_(other.left_) {}
 
 Memory &Memory::operator=(Memory &&other) noexcept {
   std::swap(api_, other.api_);
   std::swap(context_, other.context_);
   std::swap(data_, other.data_);
   std::swap(bytes_, other.bytes_);
+  std::swap(left_, other.left_);
   return *this;
 }
 
 Memory::~Memory() {
-  if (data_ != nullptr) api_->free_memory(context_, data_, bytes_);
+  if (data_ != nullptr && !left_) api_->free_memory(context_, data_, bytes_);
 }
 
 }  // namespace tutti::verbs

@@ -31,12 +31,15 @@ class Memory {
 
   std::byte *data() const { return data_; }
   std::size_t size() const { return bytes_; }
+  // It is not given back to the device, but goes with it: peers may still read what is there.
+  void leave_to_device() { left_ = true; }
 
  private:
   const Api *api_ = nullptr;
   ibv_context *context_ = nullptr;
   std::byte *data_ = nullptr;
   std::size_t bytes_ = 0;
+  bool left_ = false;
 };
 
 }  // namespace tutti::verbs

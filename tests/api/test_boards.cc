@@ -109,6 +109,20 @@ TEST(Boards, GoOnWhereConnectionsAreMadeAgain) {
   EXPECT_GT(reconnects, 2);
 }
 
+// Rank 2 reaches both others by one device, by which they do not reach each other.
+TEST(Boards, AreNotForRanksWithSeveralSoftwareDevices) {
+  Start start;
+  start.variables = [](int rank) {
+    return Variables{{"TUTTI_SOFTDEV", rank == 2 ? "device=s2,subnet=b" : "device=s1,subnet=a;device=s2,subnet=b"}};
+  };
+  ThreadRanks ranks(3, start);
+  ASSERT_TRUE(ranks.up()) << ranks.errors();
+  ranks.each([](int rank, tutti_comm *comm) {
+    for (int call = 0; call < 100; ++call) ASSERT_EQ(sum_of(comm, rank), 3);
+    EXPECT_EQ(query(comm, "choice allreduce 8").get<std::string>().find("board"), std::string::npos);
+  });
+}
+
 // A rank that dies in front of a call on a board.
 TEST(Boards, OfADeadRankAreAnError) {
   ThreadRanks ranks(3);

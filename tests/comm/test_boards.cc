@@ -143,6 +143,61 @@ TEST_F(OnBoards, CallsBehindAnUnfinishedOneGoOnAsFarAsThereIsRoom) {
   }
 }
 
+// Root 0 takes what rank 1 brings before what rank 2 has brought long ago.
+class Late : public OnBoards {
+ protected:
+  Call reduce(int r) {
+    return {.shape = {.collective = Collective::reduce, .type = reduce::Type::int32, .op = reduce::Op::sum, .count = 4},
+            .input = input_[r].data(),
+            .output = output_.data()};
+  }
+  void end_with(comm::Operation *root) {
+    finish(1, begin(1, reduce(1)));
+    progress();
+    ASSERT_TRUE(root->done);
+    finish(0, root);
+    EXPECT_EQ(output_, (std::vector<std::int32_t>{111, 111, 111, 111}));
+  }
+  std::vector<std::int32_t> input_[3] = {{1, 1, 1, 1}, {10, 10, 10, 10}, {100, 100, 100, 100}}, output_ = {0, 0, 0, 0};
+};
+
+TEST_F(Late, RanksAreWaitedForAndNobodyElseIsBlamed) {
+  start(3);
+  finish(2, begin(2, reduce(2)));
+  comm::Operation *root = begin(0, reduce(0));
+  progress();
+  const std::string text = rank(0).communicator().describe_wait(*root, 1);
+  EXPECT_NE(text.find("rank 1"), std::string::npos) << text;
+  EXPECT_EQ(text.find("rank 2"), std::string::npos) << text;
+  for (int i = 0; i < 3; ++i) {
+    rank(0).communicator().ask();
+    progress();
+  }
+  ASSERT_FALSE(rank(0).communicator().failure()) << rank(0).communicator().failure()->text;
+  end_with(root);
+}
+
+TEST_F(Late, AnAnswerOfWhoHasEndedTheCallMeansWhatIsOnTheBoard) {
+  start(3);
+  comm::Operation *root = begin(0, reduce(0));
+  progress();
+  for (int i = 0; i < 2; ++i) rank(0).communicator().ask();  // rank 2, too, which has not been there yet
+  finish(2, begin(2, reduce(2)));
+  progress();
+  ASSERT_FALSE(rank(0).communicator().failure()) << rank(0).communicator().failure()->text;
+  end_with(root);
+}
+
+TEST_F(Late, RanksMayBeSleptForUnlessTooManyCallsWaitToBeLookedAtInOnePoll) {
+  start(2);
+  std::vector<std::int32_t> values(40);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    begin(1, broadcast(&values[i], 4));
+    progress(2);
+    EXPECT_EQ(rank(1).communicator().waits_in_silence(), i >= 16) << i;
+  }
+}
+
 class DifferentCalls : public OnBoards {
  protected:
   // Both begin; both end up with an error of this kind, at most some calls later.

@@ -232,6 +232,12 @@ void FaultLayer::close(ibv_context *context) {
       if (left.first == context) left.second();
       return left.first == context;
     });
+  {
+    // Boards go with the device.
+    const std::scoped_lock lock(mutex_);
+    const auto boards = std::ranges::find_if(objects_, [](const auto &each) { return each.second == "alloc_memory"; });
+    if (boards != objects_.end()) objects_.erase(boards);
+  }
   const std::scoped_lock lock(layers_mutex);
   layers().erase(context);
 }

@@ -143,13 +143,13 @@ const std::vector<Variable> &table() {
                "communicator; what exceeds it waits at its sender."},
       {.name = "TUTTI_BOARDS",
        .member = &Config::boards,
-       .default_text = "16",
+       .default_text = "8",
        .min = 0,
        .max = 256,
        .same_on_all_ranks = true,
        .help =
            "How many communicators at once have a board, through which ranks of one host exchange up to 256 KiB in "
-           "collectives (their algorithm `board`), the world first; 0: none. Each takes 1482 KiB a rank, as far as it "
+           "collectives (their algorithm `board`), the world first; 0: none. Each takes 970 KiB a rank, as far as it "
            "is used. Others exchange messages."},
       {.name = "TUTTI_ALGO",
        .member = &Config::algo,

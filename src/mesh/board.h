@@ -41,7 +41,7 @@ inline constexpr std::uint32_t kCallsBetweenLooks = 32;
 struct Sheets {
   std::uint32_t bytes, count;  // powers of two
 };
-inline constexpr std::array<Sheets, 4> kSheets = {{{512, 128}, {4096, 32}, {32 * 1024, 8}, {256 * 1024, 4}}};
+inline constexpr std::array<Sheets, 4> kSheets = {{{512, 128}, {4096, 32}, {32 * 1024, 8}, {256 * 1024, 2}}};
 
 // Where the sheet for so many bytes of a call lies; how many calls have one of that size.
 struct SheetPlace {

@@ -21,26 +21,25 @@ Schedule build(const Parameters &parameters) {
   return builder.take();
 }
 
-Algorithm row(Collective collective, bool on_board = false) {
+Algorithm row(Collective collective) {
   return {.collective = collective,
-          .name = on_board ? "board" : "direct",
-          .summary =
-              on_board
-                  ? "each rank writes its block once, all others of the host read it there; wins up to 256 KiB a rank"
-                  : "1 round of p-1 messages, each rank sends m(p-1)/p; wins for few ranks",
+          .name = "direct",
+          .summary = "1 round of p-1 messages, each rank sends m(p-1)/p; wins for few ranks",
           .source = "folklore",
           .keeps_rank_order = true,
           .radices = {0},
           .supports = supports_all,
           .build = build,
-          .volume_blocks = all_other_blocks,
-          .on_board = on_board};
+          .volume_blocks = all_other_blocks};
 }
 
 }  // namespace
 
 Algorithm allgather_direct() { return row(Collective::allgather); }
-Algorithm allgather_board() { return row(Collective::allgather, true); }
+Algorithm allgather_board() {
+  return on_board(allgather_direct(),
+                  "each rank writes its block once, all others of the host read it there; wins up to 256 KiB a rank");
+}
 Algorithm allgatherv_direct() { return row(Collective::allgatherv); }
 
 }  // namespace tutti::collectives

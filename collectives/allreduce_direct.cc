@@ -27,27 +27,23 @@ Schedule build(const Parameters &parameters) {
   return builder.take();
 }
 
-Algorithm row(std::string_view name, std::string_view summary, bool on_board) {
+}  // namespace
+
+Algorithm allreduce_direct() {
   return {.collective = Collective::allreduce,
-          .name = name,
-          .summary = summary,
+          .name = "direct",
+          .summary = "1 round of p-1 messages, each rank sends (p-1)m; wins for tiny vectors and few ranks",
           .source = "folklore; order of reduction fixed to rank order",
           .keeps_rank_order = true,
           .radices = {0},
           .supports = [](const Parameters &parameters) { return parameters.ranks <= kMaxRanks; },
           .build = build,
-          .volume_blocks = all_other_blocks,
-          .on_board = on_board};
+          .volume_blocks = all_other_blocks};
 }
 
-}  // namespace
-
-Algorithm allreduce_direct() {
-  return row("direct", "1 round of p-1 messages, each rank sends (p-1)m; wins for tiny vectors and few ranks", false);
-}
 Algorithm allreduce_board() {
-  return row("board", "each rank writes its vector once, all others of the host read it there; wins up to 256 KiB",
-             true);
+  return on_board(allreduce_direct(),
+                  "each rank writes its vector once, all others of the host read it there; wins up to 256 KiB");
 }
 
 }  // namespace tutti::collectives

@@ -31,17 +31,11 @@ Schedule build(const Parameters &parameters) {
 }  // namespace
 
 Algorithm alltoall_board() {
-  return {
-      .collective = Collective::alltoall,
-      .name = "board",
-      .summary = "each rank writes its vector once, all others of the host read their blocks there; wins up to 256 KiB",
-      .source = "folklore",
-      .keeps_rank_order = true,
-      .radices = {0},
-      .supports = supports_all,
-      .build = build,
-      .volume_blocks = all_other_blocks,
-      .on_board = true};
+  Algorithm board =
+      on_board(alltoall_direct(),
+               "each rank writes its vector once, all others of the host read their blocks there; wins up to 256 KiB");
+  board.build = build;
+  return board;
 }
 
 }  // namespace tutti::collectives

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// k-dissemination (dissemination.h) among all ranks.
+// k-dissemination (dissemination.h) among all ranks; on a board in one round.
 #include <numeric>
 
 #include "collectives/algorithms.h"
@@ -16,6 +16,12 @@ Schedule build(const Parameters &parameters) {
   std::iota(members.begin(), members.end(), 0);
   disseminate(builder, members, parameters.rank, parameters.radix, builder.whole(Buffer::input));
   return builder.take();
+}
+
+Schedule build_round(const Parameters &parameters) {
+  Parameters at_once = parameters;
+  at_once.radix = parameters.ranks;
+  return build(at_once);
 }
 
 std::uint64_t volume(const Parameters &parameters) {
@@ -34,6 +40,17 @@ Algorithm barrier_dissemination() {
           .supports = supports_radix,
           .build = build,
           .volume_blocks = volume};
+}
+
+Algorithm barrier_board() {
+  Algorithm board = on_board(barrier_dissemination(),
+                             "each rank writes once that it has come, and reads it of all others of the host");
+  board.source = "folklore";
+  board.radices = {0};
+  board.supports = supports_all;
+  board.build = build_round;
+  board.volume_blocks = all_other_blocks;
+  return board;
 }
 
 }  // namespace tutti::collectives

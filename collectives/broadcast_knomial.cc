@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // k-nomial tree: write the distance from the root in base k; the parent of a rank has its lowest non-zero digit
-// cleared. With a radix of at least p it is a star, with 2 the binomial tree. For small and middle vectors.
+// cleared. With a radix of at least p it is a star, which is what a board takes; with 2 the binomial tree. For small
+// and middle vectors.
 #include "collectives/algorithms.h"
 #include "collectives/builder.h"
 
@@ -26,6 +27,12 @@ Schedule build(const Parameters &parameters) {
   return builder.take();
 }
 
+Schedule build_star(const Parameters &parameters) {
+  Parameters star = parameters;
+  star.radix = std::max(2, parameters.ranks);
+  return build(star);
+}
+
 }  // namespace
 
 Algorithm broadcast_knomial() {
@@ -38,6 +45,16 @@ Algorithm broadcast_knomial() {
           .supports = [](const Parameters &parameters) { return parameters.radix >= 2; },
           .build = build,
           .volume_blocks = [](const Parameters &parameters) -> std::uint64_t { return parameters.ranks - 1; }};
+}
+
+Algorithm broadcast_board() {
+  Algorithm board =
+      on_board(broadcast_knomial(), "the root writes once, all others of the host read it there; wins up to 256 KiB");
+  board.source = "folklore; shared memory broadcasts as in Graham and Shipman 2008";
+  board.radices = {0};
+  board.supports = supports_all;
+  board.build = build_star;
+  return board;
 }
 
 }  // namespace tutti::collectives

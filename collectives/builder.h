@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string_view>
 #include <utility>
 
 #include "base/check.h"
@@ -94,6 +95,14 @@ inline Schedule vector_alone(const Parameters &parameters) {
   Builder builder(parameters, 1);
   if (!builder.in_place()) builder.copy(builder.whole(Buffer::input), builder.whole(Buffer::output));
   return builder.take();
+}
+
+// The same on boards (Algorithm::on_board); what differs, its caller changes.
+inline Algorithm on_board(Algorithm algorithm, std::string_view summary) {
+  algorithm.name = "board";
+  algorithm.summary = summary;
+  algorithm.on_board = true;
+  return algorithm;
 }
 
 inline bool supports_all(const Parameters &) { return true; }

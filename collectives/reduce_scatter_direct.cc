@@ -23,28 +23,29 @@ Schedule build(const Parameters &parameters) {
   return end_reduce_scatter(builder, result);
 }
 
-Algorithm row(Collective collective, bool on_board) {
-  return {
-      .collective = collective,
-      .name = on_board ? "board" : "direct",
-      .summary =
-          on_board
-              ? "each rank writes its vector once, all others of the host read their blocks there; wins up to 256 KiB"
-              : "1 round of p-1 messages, each rank sends m(p-1)/p; wins for few ranks and small vectors",
-      .source = "folklore; order of reduction fixed to rank order",
-      .keeps_rank_order = true,
-      .radices = {0},
-      .supports = supports_all,
-      .build = build,
-      .volume_blocks = all_other_blocks,
-      .on_board = on_board};
+Algorithm row(Collective collective) {
+  return {.collective = collective,
+          .name = "direct",
+          .summary = "1 round of p-1 messages, each rank sends m(p-1)/p; wins for few ranks and small vectors",
+          .source = "folklore; order of reduction fixed to rank order",
+          .keeps_rank_order = true,
+          .radices = {0},
+          .supports = supports_all,
+          .build = build,
+          .volume_blocks = all_other_blocks};
+}
+
+Algorithm board_row(Collective collective) {
+  return on_board(
+      row(collective),
+      "each rank writes its vector once, all others of the host read their blocks there; wins up to 256 KiB");
 }
 
 }  // namespace
 
-Algorithm reduce_scatter_block_direct() { return row(Collective::reduce_scatter_block, false); }
-Algorithm reduce_scatter_direct() { return row(Collective::reduce_scatter, false); }
-Algorithm reduce_scatter_block_board() { return row(Collective::reduce_scatter_block, true); }
-Algorithm reduce_scatter_board() { return row(Collective::reduce_scatter, true); }
+Algorithm reduce_scatter_block_direct() { return row(Collective::reduce_scatter_block); }
+Algorithm reduce_scatter_block_board() { return board_row(Collective::reduce_scatter_block); }
+Algorithm reduce_scatter_direct() { return row(Collective::reduce_scatter); }
+Algorithm reduce_scatter_board() { return board_row(Collective::reduce_scatter); }
 
 }  // namespace tutti::collectives

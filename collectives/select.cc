@@ -105,8 +105,7 @@ const std::vector<SelectionRow> &selection_table() {
   static const auto &rows = *new std::vector<SelectionRow>{
       // collective, ranks, ranks per core, bytes, algorithm, radix, only where hosts are shared, where there is a board
       // On a board a rank writes once, and nobody waits for a turn of anyone but those it reads; everybody's vector is
-      // read
-      // by everybody, though. Bounds for more than two ranks with a core each are estimates.
+      // read by everybody, though. Bounds for more than two ranks with a core each are estimates.
       {allreduce, 2, 2, 1, kAnyRanks, 0, 256 * KiB, "board", 0, false, true},
       {allreduce, 3, 4, 2, kAnyRanks, 0, 128 * KiB, "board", 0, false, true},
       {allreduce, 5, 8, 2, kAnyRanks, 0, 64 * KiB, "board", 0, false, true},

@@ -10,6 +10,7 @@
 
 #include "collectives/select.h"
 #include "exec/layout.h"
+#include "mesh/call_number.h"
 #include "reduce/created.h"
 
 namespace tutti::comm {
@@ -38,12 +39,10 @@ inline std::size_t element_bytes(const Shape &shape) {
                                                 : reduce::type_bytes(static_cast<std::int32_t>(shape.type));
 }
 
-// Calls are numbered in 31 bits, from the last of them back to 0.
-inline constexpr std::uint32_t kCallMask = 0x7fff'ffff;
-constexpr std::uint32_t following(std::uint32_t call) { return (call + 1) & kCallMask; }
-// How far `to` is ahead of `from`; behind it, it is more than half of all.
-constexpr std::uint32_t distance(std::uint32_t from, std::uint32_t to) { return (to - from) & kCallMask; }
-constexpr bool is_ahead(std::uint32_t distance) { return distance <= kCallMask / 2; }
+using mesh::distance;
+using mesh::following;
+using mesh::is_ahead;
+using mesh::kCallMask;
 
 // What two calls have to share to be the same, buffers apart, where they name no algorithm, list no counts, and have a
 // built-in operator: then nothing has to be looked up or checked for the second but its buffers.

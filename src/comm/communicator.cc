@@ -330,8 +330,7 @@ void Communicator::retry_waiting() {
 bool Communicator::waits_in_silence() const {
   const auto silent = [](const Operation *operation) { return operation->execution.waits_for_grant(); };
   // Who tries some in a poll has not looked at all of them when it falls asleep.
-  return waiting_.size() > kRetries || std::ranges::any_of(waiting_, silent) || windows_.due() || lanes_due_ != 0 ||
-         !notices_.empty() || (matcher_ != nullptr && matcher_->due());
+  return waiting_.size() > kRetries || std::ranges::any_of(waiting_, silent) || owes_messages();
 }
 
 void Communicator::make_room(int world_rank) {

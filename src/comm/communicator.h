@@ -182,10 +182,7 @@ class Communicator {
     if (!notices_.empty()) [[unlikely]]
       flush_notices();
   }
-  bool waits_for_grant() const {
-    return !waiting_.empty() || windows_.due() || lanes_due_ != 0 || !notices_.empty() ||
-           (matcher_ != nullptr && matcher_->due());
-  }
+  bool waits_for_grant() const { return !waiting_.empty() || owes_messages(); }
   // Whether some of that raises no event when it comes, so that nobody may sleep for long.
   bool waits_in_silence() const;
   // Asks the ranks that owe data to operations which were under way at the last call of this, too, whether it will
@@ -249,6 +246,10 @@ class Communicator {
     return *matcher_;
   }
   void make_matcher();
+  // Beside its operations: what found no room, and is sent as soon as there is some.
+  bool owes_messages() const {
+    return windows_.due() || lanes_due_ != 0 || !notices_.empty() || (matcher_ != nullptr && matcher_->due());
+  }
   collectives::Situation situation_of(collectives::Collective collective, std::uint64_t bytes) const;
   Result<Entry *> entry_for(const Shape &shape);
   Result<> prepare(const Call &call);

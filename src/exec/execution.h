@@ -78,9 +78,7 @@ class Execution {
   std::uint32_t open_steps() const { return open_steps_; }
   std::uint32_t steps() const { return filled_steps_; }  // that move bytes
   bool waits_for_grant() const { return blocked_; }
-  // For what another rank puts on the board, which wakes sleepers.
-  bool waits_for_board() const { return awaits_board_; }
-  // Either: retry() may find that it has come.
+  // For a grant, or for what another rank puts on the board, which wakes sleepers: retry() may find that it has come.
   bool waits_to_retry() const { return blocked_ || awaits_board_; }
   // Whether a message of this signature is what this run expects of that rank.
   bool expects(int rank, std::uint32_t signature) const;

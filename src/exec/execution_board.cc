@@ -10,24 +10,20 @@ namespace tutti::exec {
 // both send.
 void Execution::measure_board() {
   const std::vector<std::uint32_t> &sends = plan_.board_sends();
-  put_bytes_ = put_offset_ = filled_sends_ = 0;
-  std::uint64_t most = 0, whole = 0;
-  if (!sends.empty()) {
-    const Run &first = runs_[sends[0]];
-    whole = layout(plan_.steps()[sends[0]].step.source.buffer).vector() * binding_.element_bytes;
-    put_bytes_ = most = plan_.board_whole() ? whole : first.total;
-    put_offset_ = plan_.board_whole() ? 0 : first.source_offset;
-    for (const std::uint32_t send : sends) filled_sends_ += runs_[send].total != 0;
-  }
-  taken_.resize(plan_.board_steps().size());
-  for (std::size_t i = 0; i < taken_.size(); ++i) {
-    const BoardStep &step = plan_.board_steps()[i];
-    const std::uint64_t bytes = runs_[step.step].total;
-    taken_[i] = {0, bytes};
-    if (plan_.board_whole())
-      taken_[i] = {layout(plan_.steps()[sends[0]].step.source.buffer).begin(step.first) * binding_.element_bytes,
-                   whole};
-    if (plan_.steps()[step.step].step.peer >= 0) most = std::max(most, taken_[i].bytes);
+  filled_sends_ = 0;
+  for (const std::uint32_t send : sends) filled_sends_ += runs_[send].total != 0;
+  const Run *first = sends.empty() ? nullptr : &runs_[sends[0]];
+  const Layout *whole = plan_.board_whole() ? &layout(plan_.steps()[sends[0]].step.source.buffer) : nullptr;
+  put_bytes_ = whole != nullptr ? whole->vector() * binding_.element_bytes : first != nullptr ? first->total : 0;
+  put_offset_ = whole == nullptr && first != nullptr ? first->source_offset : 0;
+  std::uint64_t most = put_bytes_;
+  taken_.clear();
+  for (const BoardStep &step : plan_.board_steps()) {
+    // What peers put up is as large as this rank's own, where it is whole vectors.
+    const Taken taken = whole != nullptr ? Taken{whole->begin(step.first) * binding_.element_bytes, put_bytes_}
+                                         : Taken{0, runs_[step.step].total};
+    taken_.push_back(taken);
+    if (plan_.steps()[step.step].step.peer >= 0) most = std::max(most, taken.bytes);
   }
   fits_board_ = most != 0 && most <= mesh::Board::kMostBytes;
 }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/hot.h"
 #include "base/small_copy.h"
 #include "mesh/mesh.h"
 #include "mesh/peer.h"
@@ -14,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kNoMark = UINT64_MAX;  // of no call
 
-}
+}  // namespace
 
 std::unique_ptr<Board> Board::of(Mesh &mesh, const Group &group, std::uint16_t number, std::uint32_t generation,
                                  std::uint32_t first_call) {
@@ -52,8 +51,8 @@ void Board::learn() {
     const bool here = told >> 32 == stamp(0) >> 32;
     const std::uint32_t call = here ? static_cast<std::uint32_t>(told) : first_call_;
     if (call != first_call_) compare(*peer, told);
-    const std::uint32_t further = (call - all_ended_) & kCallMask;
-    if (further > kCallMask / 2) return;  // it is still where all had been
+    const std::uint32_t further = distance(all_ended_, call);
+    if (!is_ahead(further)) return;  // it is still where all had been
     all = std::min(all, further);
   }
   all_ended_ = (all_ended_ + all) & kCallMask;
@@ -74,11 +73,10 @@ void Board::compare(const Peer &peer, std::uint64_t told) {
 
 bool Board::put(std::uint32_t call, std::uint32_t signature, const std::byte *data, std::size_t bytes) {
   const bool small = bytes <= sizeof(Notice::data);
-  const SheetPlace sheet = sheet_for(bytes, call);
-  const std::uint32_t reach = small ? kNotices : sheet.count;
-  if (!has_place(call, reach)) [[unlikely]] {
+  const SheetPlace sheet = small ? SheetPlace{0, kNotices} : sheet_for(bytes, call);
+  if (!has_place(call, sheet.count)) [[unlikely]] {
     learn();
-    if (!has_place(call, reach)) return false;
+    if (!has_place(call, sheet.count)) return false;
   }
   Notice &notice = own_.notices[call % kNotices];
   notice.signature = signature;

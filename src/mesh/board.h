@@ -5,13 +5,11 @@
 //
 // Invariants
 // - A page is written by its owner only. A notice holds for a call if it bears that call's stamp, which is written
-// last;
-//   stamps never come again, since a communicator is told from earlier ones of its number by its generation.
+//   last; stamps never come again, since a communicator is told from earlier ones of its number by its generation.
 // - A notice is written over when all members have ended the call that it was for: each tells on its page the first
 //   call that it has not ended.
 // - Each call leaves a mark, which follows from its signature and those of all calls before it. Who writes needs not
-// read
-//   what others write; so the marks are compared now and then, and no different call goes unnoticed.
+//   read what others write; so the marks are compared now and then, and no different call goes unnoticed.
 // - A rank whose link is being made again is not mapped: it has said nothing yet, and ended nothing more.
 #pragma once
 
@@ -21,6 +19,7 @@
 #include <memory>
 #include <vector>
 
+#include "mesh/call_number.h"
 #include "mesh/group.h"
 
 struct ibv_qp;
@@ -33,7 +32,6 @@ struct Peer;
 // Calls that a rank can be ahead of the last of the others, a power of two. With more ranks than cores it is what one
 // can do in its turn.
 inline constexpr std::uint32_t kNotices = 128;
-
 inline constexpr std::uint32_t kMarks = 2 * kNotices;  // also of what another is behind
 inline constexpr std::uint32_t kCallsBetweenLooks = 32;
 
@@ -76,7 +74,6 @@ struct BoardPage {
 class Board {
  public:
   static constexpr std::size_t kMostBytes = kSheets.back().bytes;
-  static constexpr std::uint32_t kCallMask = 0x7fff'ffff;  // calls are numbered in 31 bits
 
   // That of the communicator of this number and generation, whose calls are numbered from `first_call` on. Null: its
   // ranks have none, on all of them alike.
@@ -128,7 +125,7 @@ class Board {
       : own_(own), number_(number), generation_(generation), first_call_(first_call), all_ended_(first_call) {}
 
   std::uint64_t stamp(std::uint32_t call) const { return (std::uint64_t{generation_} + 1) << 32 | call; }
-  bool has_place(std::uint32_t call, std::uint32_t reach) const { return ((call - all_ended_) & kCallMask) < reach; }
+  bool has_place(std::uint32_t call, std::uint32_t reach) const { return distance(all_ended_, call) < reach; }
   void compare(const Peer &peer, std::uint64_t told);
   static constexpr std::uint32_t kMarkFactor = 0x9e3779b1;  // odd, with mixed bits
 

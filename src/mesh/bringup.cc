@@ -209,7 +209,6 @@ void Bringup::place_peer(Peer &peer, std::uint32_t place) const {
   peer.incoming_grants = reinterpret_cast<const link::Grants *>(rail.grants.data() + place * kCacheLine);
   peer.bounce = rail.software ? nullptr : rail.bounce.data() + place * chunks_bytes;
   peer.chunks_bytes = chunks_bytes;
-  peer.boards_bytes = rail.boards.data() == nullptr ? 0 : mesh_->boards_ * sizeof(BoardPage);
   peer.most_eager_bytes = static_cast<std::uint32_t>(rail.software && mesh_->eager_bytes_ <= mesh_->chunk_bytes_
                                                          ? std::min(mesh_->eager_bytes_, kLeastPlacedBytes)
                                                          : mesh_->eager_bytes_);

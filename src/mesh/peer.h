@@ -59,7 +59,6 @@ struct alignas(64) Peer {
   const BoardPage *mapped_boards = nullptr;  // the peer's, by communicator, while it is connected
   std::byte *bounce = nullptr;               // outgoing chunks elsewhere
   std::size_t chunks_bytes = 0;              // all of one direction
-  std::size_t boards_bytes = 0;
   std::uint64_t remote_chunks = 0, remote_grants = 0, remote_boards = 0;
   std::uint32_t remote_chunks_key = 0, remote_grants_key = 0, remote_boards_key = 0;
 

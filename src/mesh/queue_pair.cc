@@ -62,9 +62,10 @@ Result<> connect_queue_pair(Peer &peer, const verbs::Endpoint &remote, const ver
   if (chunks == nullptr)
     return fail(Code::device, "rank {} has no memory for staging that can be mapped: has it failed?", peer.rank);
   peer.mapped_chunks = static_cast<std::byte *>(chunks);
-  if (peer.boards_bytes == 0) return {};
+  const std::size_t boards_bytes = peer.rail->boards.bytes();  // of all ranks alike
+  if (boards_bytes == 0) return {};
   const void *boards = peer.rail->device->api().map_remote(peer.qp, peer.remote_boards_key, peer.remote_boards,
-                                                           peer.boards_bytes, IBV_ACCESS_REMOTE_READ);
+                                                           boards_bytes, IBV_ACCESS_REMOTE_READ);
   if (boards == nullptr)
     return fail(Code::device, "rank {} has no boards that can be mapped: has it failed?", peer.rank);
   peer.mapped_boards = static_cast<const BoardPage *>(boards);

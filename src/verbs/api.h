@@ -73,8 +73,7 @@ struct Api {
   //
   // Memory that this device's peers can be given to write into: zero-filled whole pages, still to be registered by
   // reg_mr. An ordinary mapping on an RDMA device; shared memory on the software device, whose peers write to nothing
-  // else.
-  // What is not freed goes with the software device's context, but stays for peers that have mapped it.
+  // else. There, what is not freed goes with the context, but stays for peers that have mapped it.
   void *(*alloc_memory)(ibv_context *context, std::size_t bytes) = nullptr;
   void (*free_memory)(ibv_context *context, void *memory, std::size_t bytes) = nullptr;
   // A pointer through which the remote memory [address, address + bytes) of a registered region can be loaded or stored

@@ -109,6 +109,27 @@ TEST(Boards, GoOnWhereConnectionsAreMadeAgain) {
   EXPECT_GT(reconnects, 2);
 }
 
+// Which may write to what it gets.
+TEST(Boards, AreNotForOperatorsOfPrograms) {
+  with_ranks(3, [](int rank, tutti_comm *comm) {
+    tutti_op op = TUTTI_OP_NULL;
+    const auto add = [](const void *in, void *inout, std::size_t count, void *) {
+      auto *other = static_cast<std::int64_t *>(const_cast<void *>(in));
+      for (std::size_t i = 0; i < count; ++i) {
+        static_cast<std::int64_t *>(inout)[i] += other[i];
+        other[i] = -1'000'000;
+      }
+    };
+    ASSERT_OK(tutti_op_create(add, 1, sizeof(std::int64_t), nullptr, &op));
+    for (int call = 0; call < 200; ++call) {
+      std::int64_t value = rank + call, result = 0;
+      ASSERT_OK(tutti_allreduce(&value, &result, 1, TUTTI_OP_ELEMENT, op, comm));
+      ASSERT_EQ(result, 3 + 3 * call);
+    }
+    EXPECT_OK(tutti_op_free(&op));
+  });
+}
+
 // Rank 2 reaches both others by one device, by which they do not reach each other.
 TEST(Boards, AreNotForRanksWithSeveralSoftwareDevices) {
   Start start;

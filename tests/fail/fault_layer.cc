@@ -233,10 +233,9 @@ void FaultLayer::close(ibv_context *context) {
       return left.first == context;
     });
   {
-    // Boards go with the device.
     const std::scoped_lock lock(mutex_);
-    const auto boards = std::ranges::find_if(objects_, [](const auto &each) { return each.second == "alloc_memory"; });
-    if (boards != objects_.end()) objects_.erase(boards);
+    int left = leavable_;
+    std::erase_if(objects_, [&](const auto &each) { return each.second == "alloc_memory" && left-- > 0; });
   }
   const std::scoped_lock lock(layers_mutex);
   layers().erase(context);

@@ -49,6 +49,8 @@ class FaultLayer {
 
   std::uint64_t calls(const std::string &name) const;
   std::map<std::string, std::uint64_t> calls() const;
+  // So many pieces of memory may be left to their device, and go with it.
+  void may_leave(int pieces) { leavable_ = pieces; }
   // How many calls were made to fail.
   int struck() const;
   // Objects that nobody tried to destroy, and such that somebody tried to destroy again, by name; empty: none.
@@ -71,7 +73,7 @@ class FaultLayer {
   mutable std::mutex mutex_;
   std::vector<CallFault> faults_;
   std::map<std::string, std::uint64_t> calls_;
-  int struck_ = 0;
+  int struck_ = 0, leavable_ = 0;
   std::map<const void *, std::string> objects_;       // by what made them
   std::map<std::string, std::vector<Left>> refused_;  // by the call that was to destroy them
   std::string flaws_;

@@ -90,6 +90,7 @@ class Member {
     environment["TUTTI_BOARDS"] = "0";  // the traffic is to be that of messages
     for (const auto &[name, value] : job_.variables) environment[name] = value;
     TUTTI_TRY(Config config, read_config(environment, nullptr));
+    layer_.may_leave(config.boards != 0 ? 1 : 0);  // they go with the device
     api::WorldOptions options = {.config = std::move(config), .environment = environment};
     options.between = [this](const verbs::Api &api, verbs::DeviceKind kind) -> const verbs::Api & {
       return kind == job_.kind ? layer_.over(api) : api;

@@ -62,7 +62,7 @@ TEST_F(Boards, ShowWhatWasPutUpForThatCallAlone) {
 }
 
 TEST_F(Boards, AreWrittenOverOnceAllHaveEndedTheCall) {
-  for (const std::uint32_t first : {0u, Board::kCallMask - 40}) {
+  for (const std::uint32_t first : {0u, kCallMask - 40}) {
     for (const auto &[bytes, reach] :
          std::initializer_list<std::pair<std::size_t, std::uint32_t>>{{8, kNotices},
                                                                       {512, kSheets[0].count},
@@ -70,7 +70,7 @@ TEST_F(Boards, AreWrittenOverOnceAllHaveEndedTheCall) {
                                                                       {32768, kSheets[2].count},
                                                                       {262'144, kSheets[3].count}}) {
       start(first);
-      const auto call = [&](std::uint32_t number) { return (first + number) & Board::kCallMask; };
+      const auto call = [&](std::uint32_t number) { return (first + number) & kCallMask; };
       std::uint32_t next = 0;
       while (next < 3 * kNotices && put(call(next), bytes)) ++next;
       EXPECT_EQ(next, reach) << bytes << " bytes, with nobody reading";

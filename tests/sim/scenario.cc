@@ -241,10 +241,8 @@ Scenario draw_scenario(std::uint64_t seed) {
 
 std::string Scenario::text() const {
   std::string all = fmt::format(
-      "seed {}: {} ranks, algo '{}', eager {}, chunk {}, early {}, credits {}, boards {}, {}, {} calls at once; rank "
-      "0: inline "
-      "{}, SQ {}, SRQ {}, "
-      "CQ {}, MTU {}",
+      "seed {}: {} ranks, algo '{}', eager {}, chunk {}, early {}, credits {}, boards {}, {}, {} calls at once; "
+      "rank 0: inline {}, SQ {}, SRQ {}, CQ {}, MTU {}",
       seed, ranks, config.algo, config.eager_bytes, config.chunk_bytes, config.early_bytes, config.credits,
       config.boards, away ? "away between calls" : "polling between calls", depth, caps[0].max_inline,
       caps[0].max_qp_wr, caps[0].max_srq_wr, caps[0].max_cqe, caps[0].ports[0].mtu);

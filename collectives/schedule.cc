@@ -41,6 +41,7 @@ const std::vector<Algorithm> &algorithms() {
       allreduce_hierarchical(),
       allreduce_leaders(),
       allreduce_board(),
+      allreduce_board_blocks(),
       broadcast_knomial(),
       broadcast_scatter_allgather(),
       broadcast_chain(),

@@ -150,8 +150,8 @@ struct Algorithm {
   bool order_needs_runs = false;          // rank order is kept only where the ranks of each host follow one another
   std::string_view radix_name = "radix";  // what its radix is: "blocks" of a pipeline, "window" of messages under way
   bool takes_skips = false;               // Parameters::skips
-  // A rank sends each other once at most, all out of one buffer, before anything else: where all ranks share a host
-  // they read that in place (src/mesh/board.h), elsewhere it travels in messages.
+  // In one round or two a rank sends each other once at most, all out of one buffer and one send after the other: where
+  // all ranks share a host they read that in place (src/mesh/board.h), elsewhere it travels in messages.
   bool on_board = false;
 };
 

@@ -102,8 +102,17 @@ class Execution {
     std::uint64_t released = 0;
     bool queued = false;
   };
-  // Of a step on a board: where in what its peer puts up, and that in all.
-  struct Taken {
+  // What this rank puts up in a round: where in its source, and how many steps that is.
+  struct Puts {
+    mesh::Put put;
+    std::uint64_t source_offset = 0;
+    std::uint32_t sends = 0;
+  };
+  // A step on a board that moves something; of one that takes from it: where in what its peer puts up, and that in all.
+  struct BoardRun {
+    const PlanStep *plan_step = nullptr;
+    const Run *run = nullptr;
+    std::uint32_t round = 0;
     std::uint64_t offset = 0, bytes = 0;
   };
   struct Peer {
@@ -132,7 +141,8 @@ class Execution {
   void start_on_board(unsigned looks);
   void look_at_board();
   void measure_board();
-  bool take_from_board(const PlanStep &plan_step, const Run &run, const Taken &taken);
+  bool put_on_board(const BoardRun &run);
+  bool take_from_board(const BoardRun &run);
   void apply(const collectives::Step &step, const Run &run, std::uint64_t bytes);
   bool send_at_once(std::uint32_t step);
   bool take_at_once(const mesh::Record &record);
@@ -166,11 +176,9 @@ class Execution {
   bool blocked_ = false;   // a send or a window waits for credits, or for its place on the board
   mesh::Board *const board_;
   bool fits_board_ = false;  // the steps measured last
-  std::uint64_t put_bytes_ = 0, put_offset_ = 0;
-  std::uint32_t filled_sends_ = 0;
-  std::vector<Taken> taken_;   // by step on the board
+  std::array<Puts, mesh::kRounds> puts_;
+  std::vector<BoardRun> board_runs_;
   bool awaits_board_ = false;  // a step waits for what its peer puts there
-  bool put_up_ = false;        // this rank's own
   std::uint32_t next_on_board_ = 0;
   int contradicting_rank_ = -1;
   bool oldest_ = true;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "mesh/board.h"
 
 namespace tutti::exec {
 namespace {
@@ -156,45 +157,71 @@ Plan Plan::compile(const collectives::Schedule &schedule, const mesh::Group &gro
 
 namespace {
 
-// The sends of a schedule for boards: one to each rank at most, from one buffer.
-std::vector<const Step *> sends_of(const collectives::Schedule &schedule) {
-  std::vector<const Step *> sends;
-  for (const Step &step : schedule.steps)
-    if (step.kind == Step::Kind::send) sends.push_back(&step);
-  return sends;
+// The rounds of a schedule for boards.
+std::vector<BoardRound> rounds_of(const collectives::Schedule &schedule) {
+  std::vector<BoardRound> rounds;
+  bool sends = false;
+  for (std::uint32_t i = 0; i < schedule.steps.size(); ++i) {
+    const Step &step = schedule.steps[i];
+    if (step.kind == Step::Kind::send) {
+      if (!sends) rounds.emplace_back();
+      BoardRound &round = rounds.back();
+      round.sends.push_back(i);
+      const Range &source = schedule.steps[round.sends[0]].source;
+      TUTTI_CHECK(step.source.buffer == source.buffer, "step {} of a schedule for boards sends from another buffer", i);
+      round.whole |= step.source != source;
+    }
+    sends = step.kind == Step::Kind::send;
+  }
+  TUTTI_CHECK(rounds.size() <= mesh::kRounds, "a schedule for boards has {} rounds", rounds.size());
+  return rounds;
 }
 
-bool differ(const std::vector<const Step *> &sends) {
-  return std::ranges::any_of(sends, [&](const Step *send) { return send->source != sends[0]->source; });
+// What another rank puts up, as this rank's messages from it.
+struct Shown {
+  std::uint32_t round, first;
+  bool whole;
+};
+std::vector<Shown> shown_to(std::int32_t self, const collectives::Schedule &schedule) {
+  std::vector<Shown> shown;
+  const std::vector<BoardRound> rounds = rounds_of(schedule);
+  for (std::uint32_t round = 0; round < rounds.size(); ++round) {
+    for (const std::uint32_t send : rounds[round].sends) {
+      const Step &step = schedule.steps[send];
+      if (step.peer != self) continue;
+      TUTTI_CHECK(shown.empty() || shown.back().round != round, "rank {} is sent to twice in round {}", self, round);
+      shown.push_back({round, rounds[round].whole ? step.source.first : 0, rounds[round].whole});
+    }
+  }
+  return shown;
 }
 
 }  // namespace
 
 void Plan::put_on_board(const collectives::Schedule &schedule, const mesh::Group &group, const Others &others) {
   on_board_ = true;
-  board_whole_ = differ(sends_of(schedule));
-  const auto self = static_cast<std::int32_t>(schedule.own);
+  board_rounds_ = rounds_of(schedule);
+  std::vector<std::vector<Shown>> shown;  // by peer
+  for (const PeerPlan &peer : peers_)
+    shown.push_back(shown_to(static_cast<std::int32_t>(schedule.own), others(group.rank_of(peer.rank))));
+  std::uint32_t round = 0;
   for (std::uint32_t i = 0; i < steps_.size(); ++i) {
     const PlanStep &step = steps_[i];
-    if (step.step.kind == Step::Kind::send) {
-      board_sends_.push_back(i);
-      TUTTI_CHECK(step.edges == 0 && step.step.source.buffer == steps_[board_sends_[0]].step.source.buffer,
-                  "step {} of a schedule for boards sends from another buffer, or waits for something", i);
-      continue;
-    }
     BoardStep board_step = {.step = i};
-    if (step.step.peer >= 0) {
-      const collectives::Schedule other = others(group.rank_of(step.step.peer));
-      const std::vector<const Step *> sends = sends_of(other);
-      const auto mine = std::ranges::find(sends, self, &Step::peer);
-      TUTTI_CHECK(mine != sends.end() && (differ(sends) == board_whole_ || board_sends_.empty()),
-                  "step {} of a schedule for boards reads what is not put up", i);
-      if (differ(sends)) board_step.first = (*mine)->source.first;
+    if (step.step.kind == Step::Kind::send) {
+      if (round == board_rounds_.size() || board_rounds_[round].sends[0] != i) continue;
+      board_step.round = round++;
+    } else if (step.step.peer >= 0) {
+      const auto slot = static_cast<std::size_t>(step.peer_slot);
+      TUTTI_CHECK(step.turn < shown[slot].size(), "step {} of a schedule for boards reads what is not put up", i);
+      const Shown &taken = shown[slot][step.turn];
+      TUTTI_CHECK(!taken.whole || (taken.round < board_rounds_.size() && board_rounds_[taken.round].whole),
+                  "step {} of a schedule for boards reads a whole vector, and this rank puts up none", i);
+      board_step.round = peers_[slot].last_round = taken.round;
+      board_step.first = taken.first;
     }
     board_steps_.push_back(board_step);
   }
-  for (const PeerPlan &peer : peers_)
-    TUTTI_CHECK(peer.receives <= 1 && peer.sends <= 1, "a schedule for boards has two messages for rank {}", peer.rank);
 }
 
 }  // namespace tutti::exec

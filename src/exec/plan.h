@@ -42,12 +42,21 @@ struct PeerPlan {
   // Into the plan's orders: the steps in which messages from and to this peer match, in that order.
   std::uint32_t first_receive, receives;
   std::uint32_t first_send, sends;
+  std::uint32_t last_round = 0;  // on a board: the last one of its rounds that this rank takes something of
 };
 
-// A step of a plan for boards, and, if it receives, the block of its peer's vector that it begins with, where that is
-// put up whole.
+// What a rank puts up at once on a board: sends that follow one another, at most one to each rank and all from one
+// buffer.
+struct BoardRound {
+  std::vector<std::uint32_t> sends;
+  bool whole = false;  // they differ: the whole vector that they are of is put up
+};
+
+// What a rank does on a board, in the order of the schedule. The first send of a round stands for all of them and puts
+// up what they send. A receive takes from what its peer puts up in a round, from that block on where that is whole.
 struct BoardStep {
   std::uint32_t step;
+  std::uint32_t round = 0;
   std::uint32_t first = 0;
 };
 
@@ -55,9 +64,8 @@ class Plan {
  public:
   // The schedules of the other ranks of the group, for a plan whose runs may use a board.
   using Others = std::function<collectives::Schedule(std::int32_t rank)>;
-  // The schedule counts in ranks of the group, the plan in those of the world. For a board, a rank sends each other at
-  // most once, all from one buffer, which nothing has written before: that is put up once, and all others read of it
-  // what is for them.
+  // The schedule counts in ranks of the group, the plan in those of the world. For a board it has one or two rounds:
+  // what a rank sends in a round it puts up once, and all others read of it what is for them.
   static Plan compile(const collectives::Schedule &schedule, const mesh::Group &group, const Others &others = nullptr);
 
   collectives::Partition partition() const { return partition_; }
@@ -80,10 +88,7 @@ class Plan {
   // Steps that wait for no message: sends and local work. What is not ready yet is tried again by what it follows.
   const std::vector<std::uint32_t> &starters() const { return starters_; }
   bool on_board() const { return on_board_; }
-  // There: the sends; whether they differ, and the whole vector that they are of is put up; and all other steps, in
-  // their order.
-  const std::vector<std::uint32_t> &board_sends() const { return board_sends_; }
-  bool board_whole() const { return board_whole_; }
+  const std::vector<BoardRound> &board_rounds() const { return board_rounds_; }
   const std::vector<BoardStep> &board_steps() const { return board_steps_; }
   // -1: this plan exchanges nothing with that rank.
   std::int32_t slot_of(std::int32_t rank) const { return slot_of_rank_[static_cast<std::size_t>(rank)]; }
@@ -101,8 +106,7 @@ class Plan {
   std::vector<std::uint32_t> receive_order_, send_order_, starters_;
   std::vector<std::int32_t> slot_of_rank_;
   bool on_board_ = false;
-  bool board_whole_ = false;
-  std::vector<std::uint32_t> board_sends_;
+  std::vector<BoardRound> board_rounds_;
   std::vector<BoardStep> board_steps_;
 };
 

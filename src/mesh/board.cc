@@ -71,18 +71,20 @@ void Board::compare(const Peer &peer, std::uint64_t told) {
   contradicting_call_ = call;
 }
 
-bool Board::put(std::uint32_t call, std::uint32_t signature, const std::byte *data, std::size_t bytes) {
-  const bool small = bytes <= sizeof(Notice::data);
-  const SheetPlace sheet = small ? SheetPlace{0, kNotices} : sheet_for(bytes, call);
-  if (!has_place(call, sheet.count)) [[unlikely]] {
+bool Board::put(std::uint32_t call, std::uint32_t signature, const Put &put, const std::byte *data) {
+  if (!has_place(call, put.count)) [[unlikely]] {
     learn();
-    if (!has_place(call, sheet.count)) return false;
+    if (!has_place(call, put.count)) return false;
   }
-  Notice &notice = own_.notices[call % kNotices];
+  Notice &notice = own_.notices[put.round][call % kNotices];
   notice.signature = signature;
-  notice.bytes = static_cast<std::uint32_t>(bytes);
-  if (small) copy_small(notice.data, data, bytes);
-  else std::memcpy(own_.sheets + sheet.offset, data, bytes);
+  notice.bytes = static_cast<std::uint32_t>(put.bytes);
+  if (put.bytes <= sizeof(Notice::data)) {
+    copy_small(notice.data, data, put.bytes);
+  } else {
+    notice.place = put.first + call % put.count * put.stride;
+    std::memcpy(own_.sheets + notice.place, data, put.bytes);
+  }
   __atomic_store_n(&notice.stamp, stamp(call), __ATOMIC_RELEASE);
   for (const Peer *peer : members_)
     if (peer->mapped_boards != nullptr) [[likely]]

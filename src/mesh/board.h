@@ -3,6 +3,8 @@
 // A communicator's board: where its ranks share a host, what one has to say to all is written once, into memory of its
 // own that the others map, and read there in place. Each rank has a page, with a notice for each of the last calls.
 //
+// A call puts up something in each of its rounds (exec/plan.h), one or two.
+//
 // Invariants
 // - A page is written by its owner only. A notice holds for a call if it bears that call's stamp, which is written
 //   last; stamps never come again, since a communicator is told from earlier ones of its number by its generation.
@@ -34,46 +36,69 @@ struct Peer;
 inline constexpr std::uint32_t kNotices = 128;
 inline constexpr std::uint32_t kMarks = 2 * kNotices;  // also of what another is behind
 inline constexpr std::uint32_t kCallsBetweenLooks = 32;
+inline constexpr std::uint32_t kRounds = 2;  // of a call
 
-// What does not fit into a notice lies in a sheet of the least size that it fits into: so many calls ahead, then.
+// What does not fit into notices lies in a sheet of the least size that all rounds of the call fit into: so many calls
+// ahead, then. The largest have room for a second round of a third of the first.
 struct Sheets {
-  std::uint32_t bytes, count;  // powers of two
+  std::uint32_t bytes, count;  // a power of two
 };
-inline constexpr std::array<Sheets, 4> kSheets = {{{512, 128}, {4096, 32}, {32 * 1024, 8}, {256 * 1024, 2}}};
+inline constexpr std::array<Sheets, 5> kSheets = {
+    {{512, 128}, {4096, 32}, {32 * 1024, 8}, {352 * 1024, 2}, {1408 * 1024, 1}}};
 
-// Where the sheet for so many bytes of a call lies; how many calls have one of that size.
+// The sheets for so many bytes: where the first of them lies, and how many calls have one.
 struct SheetPlace {
-  std::size_t offset;
+  std::size_t first, bytes;
   std::uint32_t count;
 };
-constexpr SheetPlace sheet_for(std::size_t bytes, std::uint32_t call) {
+constexpr SheetPlace sheets_for(std::size_t bytes) {
   std::size_t first = 0;
   for (const Sheets &sheets : kSheets) {
-    if (bytes <= sheets.bytes) return {first + std::size_t{sheets.bytes} * (call % sheets.count), sheets.count};
+    if (bytes <= sheets.bytes) return {first, sheets.bytes, sheets.count};
     first += std::size_t{sheets.bytes} * sheets.count;
   }
-  return {first, 0};
+  return {first, 0, 0};
 }
-inline constexpr std::size_t kSheetBytes = sheet_for(SIZE_MAX, 0).offset;  // of all
+inline constexpr std::size_t kSheetBytes = sheets_for(SIZE_MAX).first;  // of all
 
 // One cache line.
 struct alignas(64) Notice {
   std::uint64_t stamp;
   std::uint32_t signature, bytes;
-  std::byte data[48];
+  union {
+    std::byte data[48];
+    std::uint64_t place;  // in the sheets, of what is larger
+  };
 };
 static_assert(sizeof(Notice) == 64);
 
+// What a rank puts up in a round: so many bytes, at that place of its call's sheet, which all calls of a shape have
+// alike.
+struct Put {
+  std::uint32_t round = 0;
+  std::uint32_t count = kNotices;  // of calls that have a sheet
+  std::size_t bytes = 0;
+  std::size_t first = 0, stride = 0;  // where it lies in the sheets of those calls
+
+  // At `offset` of a sheet with room for `room` bytes of all rounds.
+  static constexpr Put at(std::uint32_t round, std::size_t bytes, std::size_t offset, std::size_t room) {
+    if (room <= sizeof(Notice::data)) return {.round = round, .bytes = bytes};
+    const SheetPlace sheets = sheets_for(room);
+    return {round, sheets.count, bytes, sheets.first + offset, sheets.bytes};
+  }
+};
+
 struct BoardPage {
   alignas(64) std::uint64_t ended;  // stamp of the first call that the owner has not ended
-  Notice notices[kNotices];
+  Notice notices[kRounds][kNotices];
   std::uint64_t marks[kMarks];  // a call and its mark
   std::byte sheets[kSheetBytes];
 };
 
 class Board {
  public:
-  static constexpr std::size_t kMostBytes = kSheets.back().bytes;
+  static constexpr std::size_t kMostBytes = 1024 * 1024;          // in a round
+  static constexpr std::size_t kMostRoom = kSheets.back().bytes;  // in all rounds of a call
 
   // That of the communicator of this number and generation, whose calls are numbered from `first_call` on. Null: its
   // ranks have none, on all of them alike.
@@ -94,28 +119,29 @@ class Board {
   // The rank of the world that made another call than this one, and which; -1: none has, as far as is known.
   int contradicting_rank() const { return contradicting_rank_; }
   std::uint32_t contradicting_call() const { return contradicting_call_; }
-  // At most kMostBytes, copied. False: somebody has not ended the call whose place this needs; that raises no event.
-  bool put(std::uint32_t call, std::uint32_t signature, const std::byte *data, std::size_t bytes);
-  // What that rank of the world has put up for a call; null: nothing yet. Its sleepers are woken when somebody does.
-  const Notice *look(int rank, std::uint32_t call) const {
+  // Copied. False: somebody has not ended the call whose place this needs; that raises no event.
+  bool put(std::uint32_t call, std::uint32_t signature, const Put &put, const std::byte *data);
+  // What that rank of the world has put up in a round of a call; null: nothing yet. Its sleepers are woken when
+  // somebody does.
+  const Notice *look(int rank, std::uint32_t call, std::uint32_t round) const {
     const BoardPage *pages = *pages_[static_cast<std::size_t>(rank)];
     if (pages == nullptr) [[unlikely]]
       return nullptr;
-    const Notice &notice = pages[number_].notices[call % kNotices];
+    const Notice &notice = pages[number_].notices[round][call % kNotices];
     return __atomic_load_n(&notice.stamp, __ATOMIC_ACQUIRE) == stamp(call) ? &notice : nullptr;
   }
   // The same, or it cannot be known now.
-  bool may_show(int rank, std::uint32_t call) const {
-    return *pages_[static_cast<std::size_t>(rank)] == nullptr || look(rank, call) != nullptr;
+  bool may_show(int rank, std::uint32_t call, std::uint32_t round) const {
+    return *pages_[static_cast<std::size_t>(rank)] == nullptr || look(rank, call, round) != nullptr;
   }
   // After its data has been read: it was not taken back meanwhile, by a rank that ends its world without the others.
   bool holds(const Notice &notice, std::uint32_t call) const {
     return __atomic_load_n(&notice.stamp, __ATOMIC_ACQUIRE) == stamp(call);
   }
-  const std::byte *data_of(int rank, std::uint32_t call, const Notice &notice) const {
+  const std::byte *data_of(int rank, const Notice &notice) const {
     if (notice.bytes <= sizeof(notice.data)) [[likely]]
       return notice.data;
-    return (*pages_[static_cast<std::size_t>(rank)])[number_].sheets + sheet_for(notice.bytes, call).offset;
+    return (*pages_[static_cast<std::size_t>(rank)])[number_].sheets + notice.place;
   }
   // This rank has ended all calls before that one.
   void ended(std::uint32_t call) { __atomic_store_n(&own_.ended, stamp(call), __ATOMIC_RELEASE); }

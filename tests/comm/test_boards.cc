@@ -79,10 +79,80 @@ TEST_F(OnBoards, NoMessageIsSent) {
     }
   }
   EXPECT_EQ(sent(), 0u);
-  std::vector<std::int32_t> large(100'000, 1);
+  std::vector<std::int32_t> large(300'000, 1);
   for (int r = 0; r < 4; ++r) begin(r, allreduce(large.data(), large.size()));
   progress(1000);
   EXPECT_GT(sent(), 0u) << "too much for a board";
+}
+
+// Each rank puts up its vector, and then its block of the result.
+class TwoRounds : public OnBoards {
+ protected:
+  static Call by_blocks(void *buffer, std::size_t count) {
+    Call call = allreduce(buffer, count);
+    call.shape.algorithm = *collectives::variant_of(Collective::allreduce, "board_blocks");
+    return call;
+  }
+  std::vector<std::int32_t> &values(int r, std::size_t count) {
+    values_[r].resize(count);
+    std::iota(values_[r].begin(), values_[r].end(), r);
+    return values_[r];
+  }
+  void expect_sums() const {
+    for (const std::vector<std::int32_t> &each : values_)
+      for (std::size_t i = 0; i < each.size(); ++i) ASSERT_EQ(each[i], 3 + 3 * static_cast<std::int32_t>(i)) << i;
+  }
+  std::vector<std::int32_t> values_[3];
+};
+
+TEST_F(TwoRounds, AreApartOnTheBoard) {
+  start(3, comm::kCallMask - 5);
+  // In notices, in both, in sheets of each size, up to the largest vector that fits.
+  for (const std::size_t count : {1u, 2u, 3u, 12u, 13u, 24u, 100u, 767u, 1000u, 8000u, 65'536u, 262'144u}) {
+    std::vector<comm::Operation *> running;
+    for (int r = 0; r < 3; ++r) running.push_back(begin(r, by_blocks(values(r, count).data(), count)));
+    progress();
+    for (int r = 0; r < 3; ++r) finish(r, running[std::size_t(r)]);
+    expect_sums();
+  }
+  EXPECT_EQ(sent(), 0u);
+}
+
+TEST_F(TwoRounds, SecondOnesAreWaitedFor) {
+  start(3);
+  std::vector<comm::Operation *> running(3);
+  for (const int r : {2, 0, 1}) running[std::size_t(r)] = begin(r, by_blocks(values(r, 300).data(), 300));
+  // The last one has found the vectors of all others, but of their blocks none.
+  const std::string text = rank(1).communicator().describe_wait(*running[1], 1);
+  EXPECT_NE(text.find("rank 0, rank 2"), std::string::npos) << text;
+  EXPECT_FALSE(running[1]->done);
+  progress();
+  for (int r = 0; r < 3; ++r) finish(r, running[std::size_t(r)]);
+  expect_sums();
+}
+
+TEST_F(TwoRounds, OfManyCallsAtOnceDoNotMix) {
+  start(3);
+  constexpr int kCalls = 200;
+  for (const std::size_t count : {4u, 60u, 5000u}) {
+    std::vector<std::vector<std::int32_t>> data[3];
+    std::vector<comm::Operation *> running[3];
+    for (int r = 0; r < 3; ++r) data[r].resize(kCalls);
+    for (int i = 0; i < kCalls; ++i) {
+      for (int r = 0; r < 3; ++r) {
+        std::vector<std::int32_t> &mine = data[r][std::size_t(i)];
+        mine.assign(count, 1000 * i + r);
+        running[r].push_back(begin(r, by_blocks(mine.data(), count)));
+      }
+    }
+    progress(2000);
+    for (int r = 0; r < 3; ++r)
+      for (int i = 0; i < kCalls; ++i) {
+        finish(r, running[r][std::size_t(i)]);
+        ASSERT_EQ(data[r][std::size_t(i)], std::vector<std::int32_t>(count, 3000 * i + 3)) << count << ", call " << i;
+      }
+  }
+  EXPECT_EQ(sent(), 0u);
 }
 
 // The root runs ahead as far as it may; every call has its own data.
@@ -128,7 +198,7 @@ TEST_F(OnBoards, ARootThatIsAheadWaitsForTheOthers) {
 // Operations that end in another order than they began.
 TEST_F(OnBoards, CallsBehindAnUnfinishedOneGoOnAsFarAsThereIsRoom) {
   start(2);
-  std::vector<std::int32_t> large[2] = {std::vector<std::int32_t>(100'000, 1), std::vector<std::int32_t>(100'000, 2)};
+  std::vector<std::int32_t> large[2] = {std::vector<std::int32_t>(300'000, 1), std::vector<std::int32_t>(300'000, 2)};
   std::vector<std::int32_t> small[2] = {std::vector<std::int32_t>(300, 1), std::vector<std::int32_t>(300, 2)};
   std::vector<comm::Operation *> running[2];
   for (int r = 0; r < 2; ++r) {
@@ -139,7 +209,7 @@ TEST_F(OnBoards, CallsBehindAnUnfinishedOneGoOnAsFarAsThereIsRoom) {
   for (int r = 0; r < 2; ++r) {
     for (comm::Operation *operation : running[r]) finish(r, operation);
     EXPECT_EQ(std::ranges::count(small[r], 3), 300);
-    EXPECT_EQ(std::ranges::count(large[r], 3), 100'000);
+    EXPECT_EQ(std::ranges::count(large[r], 3), 300'000);
   }
 }
 
@@ -219,7 +289,7 @@ class DifferentCalls : public OnBoards {
       EXPECT_FALSE(rank(r).start(zero)) << "a communicator that failed stays failed";
     }
   }
-  std::vector<std::int32_t> a_ = std::vector<std::int32_t>(100'000), b_ = std::vector<std::int32_t>(100'000);
+  std::vector<std::int32_t> a_ = std::vector<std::int32_t>(300'000), b_ = std::vector<std::int32_t>(300'000);
   std::int32_t c_[2] = {};
 };
 
@@ -230,7 +300,7 @@ TEST_F(DifferentCalls, OfCountsIsAnErrorOnBothEnds) {
 
 TEST_F(DifferentCalls, OfWhichOneIsTooLargeForABoard) {
   start(2);
-  expect_on_both(allreduce(a_.data(), 100'000), allreduce(b_.data(), 11));
+  expect_on_both(allreduce(a_.data(), 300'000), allreduce(b_.data(), 11));
 }
 
 TEST_F(DifferentCalls, OfWhichEachTakesItselfForTheRootIsNoticedSoon) {

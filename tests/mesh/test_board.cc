@@ -32,16 +32,16 @@ class Boards : public testing::Test {
   }
   bool put(std::uint32_t call, std::size_t bytes) {
     const std::vector<std::byte> data(bytes, std::byte(call));
-    return boards_[0]->put(call, 5, data.data(), bytes);
+    return boards_[0]->put(call, 5, Put::at(0, bytes, 0, bytes), data.data());
   }
   // Whether rank 1 sees what put() has put up.
   bool sees(std::uint32_t call, std::size_t bytes) {
-    const Notice *notice = boards_[1]->look(0, call);
+    const Notice *notice = boards_[1]->look(0, call, 0);
     if (notice == nullptr) return false;
     EXPECT_EQ(notice->signature, 5u);
     EXPECT_EQ(notice->bytes, bytes);
     const std::vector<std::byte> expected(bytes, std::byte(call));
-    return std::memcmp(boards_[1]->data_of(0, call, *notice), expected.data(), bytes) == 0;
+    return std::memcmp(boards_[1]->data_of(0, *notice), expected.data(), bytes) == 0;
   }
 
   std::vector<std::unique_ptr<test::Rank>> ranks_;
@@ -50,13 +50,34 @@ class Boards : public testing::Test {
 
 TEST_F(Boards, ShowWhatWasPutUpForThatCallAlone) {
   start();
-  EXPECT_EQ(boards_[1]->look(0, 0), nullptr);
-  for (std::uint32_t call = 0; const std::size_t bytes : {1, 8, 47, 48, 49, 512, 513, 4096, 4097, 32768, 262'144}) {
+  EXPECT_EQ(boards_[1]->look(0, 0, 0), nullptr);
+  for (std::uint32_t call = 0;
+       const std::size_t bytes : {1, 8, 47, 48, 49, 512, 513, 4096, 4097, 32768, 262'144, 1'048'576}) {
     ASSERT_TRUE(put(call, bytes)) << bytes;
     EXPECT_TRUE(sees(call, bytes)) << bytes;
-    EXPECT_EQ(boards_[1]->look(0, call + 1), nullptr);
-    EXPECT_EQ(boards_[1]->look(0, call + kNotices), nullptr);
-    EXPECT_EQ(boards_[0]->look(1, call), nullptr) << "the other has put up nothing";
+    EXPECT_EQ(boards_[1]->look(0, call + 1, 0), nullptr);
+    EXPECT_EQ(boards_[1]->look(0, call + kNotices, 0), nullptr);
+    EXPECT_EQ(boards_[0]->look(1, call, 0), nullptr) << "the other has put up nothing";
+    boards_[1]->ended(++call);
+  }
+}
+
+TEST_F(Boards, ShowTwoRoundsOfACallBesideEachOther) {
+  start();
+  for (std::uint32_t call = 0; const auto &[first, second] : std::initializer_list<std::pair<std::size_t, std::size_t>>{
+                                   {8, 8}, {48, 16}, {49, 8}, {400, 100}, {600, 200}, {262'144, 87'424}}) {
+    const std::size_t behind = (first + 63) / 64 * 64, room = behind + second;
+    const std::vector<std::byte> a(first, std::byte{1}), b(second, std::byte{2});
+    ASSERT_TRUE(boards_[0]->put(call, 5, Put::at(0, first, 0, room), a.data()));
+    EXPECT_EQ(boards_[1]->look(0, call, 1), nullptr);
+    ASSERT_TRUE(boards_[0]->put(call, 5, Put::at(1, second, behind, room), b.data()));
+    for (const std::uint32_t round : {0u, 1u}) {
+      const Notice *notice = boards_[1]->look(0, call, round);
+      ASSERT_NE(notice, nullptr);
+      const std::vector<std::byte> &expected = round == 0 ? a : b;
+      EXPECT_EQ(notice->bytes, expected.size());
+      EXPECT_EQ(std::memcmp(boards_[1]->data_of(0, *notice), expected.data(), expected.size()), 0) << first;
+    }
     boards_[1]->ended(++call);
   }
 }
@@ -68,7 +89,8 @@ TEST_F(Boards, AreWrittenOverOnceAllHaveEndedTheCall) {
                                                                       {512, kSheets[0].count},
                                                                       {4096, kSheets[1].count},
                                                                       {32768, kSheets[2].count},
-                                                                      {262'144, kSheets[3].count}}) {
+                                                                      {262'144, kSheets[3].count},
+                                                                      {1'048'576, kSheets[4].count}}) {
       start(first);
       const auto call = [&](std::uint32_t number) { return (first + number) & kCallMask; };
       std::uint32_t next = 0;
@@ -94,7 +116,7 @@ TEST_F(Boards, OfAnEarlierCommunicatorSayNothing) {
   const std::unique_ptr<Board> earlier = std::move(boards_[1]);
   open(1, 8);
   earlier->ended(100);
-  EXPECT_EQ(boards_[1]->look(0, 0), nullptr);
+  EXPECT_EQ(boards_[1]->look(0, 0, 0), nullptr);
   std::uint32_t next = 0;
   while (next < 3 * kNotices && put(next, 8)) ++next;
   EXPECT_EQ(next, kNotices) << "what the other had ended on the earlier one does not count";

@@ -109,10 +109,10 @@ TEST_F(TwoRounds, AreApartOnTheBoard) {
   start(3, comm::kCallMask - 5);
   // In notices, in both, in sheets of each size, up to the largest vector that fits.
   for (const std::size_t count : {1u, 2u, 3u, 12u, 13u, 24u, 100u, 767u, 1000u, 8000u, 65'536u, 262'144u}) {
-    std::vector<comm::Operation *> running;
-    for (int r = 0; r < 3; ++r) running.push_back(begin(r, by_blocks(values(r, count).data(), count)));
+    comm::Operation *running[3];
+    for (int r = 0; r < 3; ++r) running[r] = begin(r, by_blocks(values(r, count).data(), count));
     progress();
-    for (int r = 0; r < 3; ++r) finish(r, running[std::size_t(r)]);
+    for (int r = 0; r < 3; ++r) finish(r, running[r]);
     expect_sums();
   }
   EXPECT_EQ(sent(), 0u);

@@ -12,6 +12,7 @@ namespace tutti::collectives {
 Algorithm allreduce_direct();
 Algorithm allreduce_board();
 Algorithm allreduce_board_blocks();
+Algorithm allreduce_board_root();
 Algorithm allreduce_recursive_doubling();
 Algorithm allreduce_recursive_multiplying();
 Algorithm allreduce_ring();

@@ -37,8 +37,7 @@ Algorithm row(Collective collective) {
 
 Algorithm allgather_direct() { return row(Collective::allgather); }
 Algorithm allgather_board() {
-  return on_board(allgather_direct(),
-                  "each rank writes its block once, all others of the host read it there; wins up to 256 KiB a rank");
+  return on_board(allgather_direct(), "each rank writes its block once, all others of the host read it there");
 }
 Algorithm allgatherv_direct() { return row(Collective::allgatherv); }
 

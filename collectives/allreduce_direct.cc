@@ -42,8 +42,7 @@ Algorithm allreduce_direct() {
 }
 
 Algorithm allreduce_board() {
-  return on_board(allreduce_direct(),
-                  "each rank writes its vector once, all others of the host read it there; wins up to 256 KiB");
+  return on_board(allreduce_direct(), "each rank writes its vector once, all others of the host read it there");
 }
 
 }  // namespace tutti::collectives

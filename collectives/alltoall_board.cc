@@ -32,8 +32,7 @@ Schedule build(const Parameters &parameters) {
 
 Algorithm alltoall_board() {
   Algorithm board =
-      on_board(alltoall_direct(),
-               "each rank writes its vector once, all others of the host read their blocks there; wins up to 256 KiB");
+      on_board(alltoall_direct(), "each rank writes its vector once, all others of the host read their blocks there");
   board.build = build;
   return board;
 }

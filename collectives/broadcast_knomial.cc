@@ -48,8 +48,7 @@ Algorithm broadcast_knomial() {
 }
 
 Algorithm broadcast_board() {
-  Algorithm board =
-      on_board(broadcast_knomial(), "the root writes once, all others of the host read it there; wins up to 256 KiB");
+  Algorithm board = on_board(broadcast_knomial(), "the root writes once, all others of the host read it there");
   board.source = "folklore; shared memory broadcasts as in Graham and Shipman 2008";
   board.radices = {0};
   board.supports = supports_all;

@@ -28,7 +28,7 @@ Schedule build(const Parameters &parameters) {
 Algorithm reduce_board() {
   return {.collective = Collective::reduce,
           .name = "board",
-          .summary = "each rank writes once, the root reads it there and reduces in rank order; wins up to 256 KiB",
+          .summary = "each rank writes once, the root reads it there and reduces in rank order",
           .source = "folklore",
           .keeps_rank_order = true,
           .radices = {0},

@@ -36,9 +36,7 @@ Algorithm row(Collective collective) {
 }
 
 Algorithm board_row(Collective collective) {
-  return on_board(
-      row(collective),
-      "each rank writes its vector once, all others of the host read their blocks there; wins up to 256 KiB");
+  return on_board(row(collective), "each rank writes its vector once, all others of the host read their blocks there");
 }
 
 }  // namespace

@@ -42,6 +42,7 @@ const std::vector<Algorithm> &algorithms() {
       allreduce_leaders(),
       allreduce_board(),
       allreduce_board_blocks(),
+      allreduce_board_root(),
       broadcast_knomial(),
       broadcast_scatter_allgather(),
       broadcast_chain(),

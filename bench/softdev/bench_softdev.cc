@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The software device against the machine's own limits, measured in the same run: two threads on two cores, an 8 B SEND
-// ping-pong beside a bare hand-off of cache lines (one a direction), and a 1 MiB WRITE beside plain copies.
+// ping-pong beside a bare hand-off of cache lines (one a direction), and a 1 MiB WRITE beside plain copies. And what
+// memory allows: an allreduce and a broadcast by nothing but loops of two threads that copy once.
 // Figures of a shared machine wander: compare within a run only. Usage: bench_softdev [Google Benchmark's options]
 #include <benchmark/benchmark.h>
 #include <infiniband/verbs.h>
@@ -16,6 +17,7 @@
 #include <cstring>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "base/clock.h"
 #include "softdev/copy.h"
@@ -323,10 +325,79 @@ void write_and_read(benchmark::State &state, bool stream) {
   state.counters["best_GBps"] = best;
 }
 
+// Two threads of which each has its own vectors and reads the other's where they lie: no message, no second copy.
+class Bare {
+ public:
+  explicit Bare(std::size_t bytes) : count_(bytes / sizeof(float)) {
+    for (auto *vectors : {inputs_, outputs_})
+      for (int i = 0; i < 2; ++i) vectors[i].resize(count_);
+  }
+  void fill(int self) { std::fill(inputs_[self].begin(), inputs_[self].end(), 1.f); }
+  void allreduce(int self) {
+    const std::size_t half = count_ / 2, mine = half * static_cast<std::size_t>(self), other = half - mine;
+    const float *a = inputs_[self].data() + mine, *b = inputs_[1 - self].data() + mine;
+    float *sum = outputs_[self].data() + mine;
+    for (std::size_t i = 0; i < half; ++i) sum[i] = a[i] + b[i];
+    meet(self);
+    std::memcpy(outputs_[self].data() + other, outputs_[1 - self].data() + other, half * sizeof(float));
+    meet(self);
+  }
+  void broadcast(int self) {
+    if (self == 1) std::memcpy(outputs_[1].data(), inputs_[0].data(), count_ * sizeof(float));
+    meet(self);
+  }
+  void meet(int self) {
+    const std::uint64_t round = meetings_[self].word.load(std::memory_order_relaxed) + 1;
+    meetings_[self].word.store(round, std::memory_order_release);
+    while (meetings_[1 - self].word.load(std::memory_order_acquire) < round) {
+    }
+  }
+
+ private:
+  std::size_t count_;
+  std::vector<float> inputs_[2], outputs_[2];
+  Line meetings_[2];
+};
+
+// Inputs are written anew off the clock, as by tutti-perf.
+void copied_once(benchmark::State &state, void (Bare::*collective)(int)) {
+  Bare bare(static_cast<std::size_t>(state.range(0)));
+  std::atomic<bool> stop = false;
+  std::thread other([&] {
+    pin(1);
+    for (;;) {
+      bare.fill(1);
+      bare.meet(1);
+      if (stop) return;
+      (bare.*collective)(1);
+    }
+  });
+  pin(0);
+  for (auto _ : state) {
+    bare.fill(0);
+    bare.meet(0);
+    const std::int64_t start = now_ns();
+    (bare.*collective)(0);
+    state.SetIterationTime(static_cast<double>(now_ns() - start) * 1e-9);
+  }
+  bare.fill(0);
+  stop = true;
+  bare.meet(0);
+  other.join();
+}
+
 BENCHMARK(send_beside_hand_off)->Arg(8)->Arg(40)->Arg(256)->Arg(4096)->UseRealTime()->Repetitions(3);
 BENCHMARK(empty_poll)->Arg(1)->Arg(8)->Arg(32);
 BENCHMARK_CAPTURE(copy_limit, memcpy, false)->Arg(64 << 10)->Arg(1 << 20);
 BENCHMARK_CAPTURE(copy_limit, stream, true)->Arg(64 << 10)->Arg(1 << 20);
+BENCHMARK_CAPTURE(copied_once, allreduce, &Bare::allreduce)
+    ->RangeMultiplier(4)
+    ->Range(1 << 20, 64 << 20)
+    ->UseManualTime();
+BENCHMARK_CAPTURE(copied_once, broadcast, &Bare::broadcast)
+    ->RangeMultiplier(4)
+    ->Range(1 << 20, 64 << 20)
+    ->UseManualTime();
 BENCHMARK(write_rate)->Arg(64 << 10)->Arg(1 << 20);
 BENCHMARK_CAPTURE(write_and_read, memcpy, false)->RangeMultiplier(4)->Range(4 << 10, 1 << 20)->UseRealTime();
 BENCHMARK_CAPTURE(write_and_read, stream, true)->RangeMultiplier(4)->Range(4 << 10, 1 << 20)->UseRealTime();

@@ -78,11 +78,13 @@ Result<Entry *> Communicator::entry_for(const Shape &shape) {
   // An operator of the program's may write to its first operand, which on a board others read.
   situation.board = situation.board && !shape.persistent && !shape.parting && shape.created == 0;
   TUTTI_TRY(const Choice choice, collectives::select(situation, overrides));
+  const bool on_board = situation.board && choice.algorithm->on_board;  // also what is asked for
   const std::int32_t root = collectives::form_of(shape.collective).rooted ? shape.root : 0;
   const bool in_place = last_conversion_.runs_in_place();
   for (const std::unique_ptr<Entry> &entry : entries_)
     if (entry->choice.algorithm == choice.algorithm && entry->choice.radix == choice.radix &&
-        std::ranges::equal(entry->choice.skips, choice.skips) && entry->root == root && entry->in_place == in_place)
+        std::ranges::equal(entry->choice.skips, choice.skips) && entry->root == root && entry->in_place == in_place &&
+        entry->plan->on_board() == on_board)
       return entry.get();
   const collectives::Parameters parameters = {.collective = shape.collective,
                                               .ranks = ranks(),
@@ -94,7 +96,7 @@ Result<Entry *> Communicator::entry_for(const Shape &shape) {
                                               .skips = choice.skips};
   auto entry = std::make_unique<Entry>(Entry{choice, root, in_place, nullptr, {}, {}});
   exec::Plan::Others others;
-  if (choice.algorithm->on_board)
+  if (on_board)
     others = [&](std::int32_t other) {
       collectives::Parameters of = parameters;
       of.rank = other;

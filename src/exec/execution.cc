@@ -392,10 +392,9 @@ std::uint64_t Execution::expected_from(int rank) const {
 bool Execution::lacks(int rank) const {
   const std::int32_t slot = plan_.slot_of(rank);
   if (slot < 0) return false;
-  // Steps on a board wait for those before them, whatever their peers have put up.
-  const std::uint32_t last_round = plan_.peers()[static_cast<std::size_t>(slot)].last_round;
-  if (fits_board_ && board_->may_show(rank, binding_.stream.call, last_round)) return false;
   const Peer &peer = peers_[static_cast<std::size_t>(slot)];
+  // Steps on a board wait for those before them, whatever their peers have put up.
+  if (fits_board_ && board_->may_show(rank, binding_.stream.call, peer.last_round)) return false;
   std::uint64_t here = peer.consumed;
   for (std::size_t i = peer.head; i < peer.pending.size(); ++i)
     here += peer.pending[i].record.bytes - peer.pending[i].offset;
@@ -404,12 +403,12 @@ bool Execution::lacks(int rank) const {
 
 std::vector<int> Execution::missing() const {
   std::vector<int> ranks;
-  const auto shows = [this](const PeerPlan &peer) {
-    return fits_board_ && board_->look(peer.rank, binding_.stream.call, peer.last_round) != nullptr;
-  };
-  for (std::size_t slot = 0; slot < peers_.size(); ++slot)
-    if (peers_[slot].consumed < peers_[slot].expected && !shows(plan_.peers()[slot]))
-      ranks.push_back(plan_.peers()[slot].rank);
+  for (std::size_t slot = 0; slot < peers_.size(); ++slot) {
+    const Peer &peer = peers_[slot];
+    const int rank = plan_.peers()[slot].rank;
+    const bool shows = fits_board_ && board_->look(rank, binding_.stream.call, peer.last_round) != nullptr;
+    if (peer.consumed < peer.expected && !shows) ranks.push_back(rank);
+  }
   std::ranges::sort(ranks);
   return ranks;
 }

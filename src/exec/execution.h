@@ -121,6 +121,7 @@ class Execution {
     std::size_t head = 0;
     std::uint64_t expected = 0, consumed = 0;  // bytes to come in all, and consumed
     std::uint64_t due = 0;                     // bytes to be sent in all
+    std::uint32_t last_round = 0;              // on a board: of those it puts up, the last that this run takes from
   };
 
   void cut_buffers();

@@ -37,6 +37,7 @@ void Execution::measure_board() {
         run.bytes = own[step.round];
       }
       most[step.round] = std::max(most[step.round], run.bytes);
+      if (run.run->total != 0) peers_[static_cast<std::size_t>(plan_step.peer_slot)].last_round = step.round;
     }
     if (puts ? puts_[step.round].sends != 0 : run.run->total != 0) board_runs_.push_back(run);
   }
@@ -96,7 +97,8 @@ TUTTI_HOT bool Execution::take_from_board(const BoardRun &run) {
     contradicting_rank_ = from;
     return false;
   }
-  consume(*run.plan_step, *run.run, board_->data_of(from, *notice) + run.offset, run.run->total);
+  consume(*run.plan_step, *run.run,
+          board_->data_of(from, binding_.stream.call, puts_[run.round].put, *notice) + run.offset, run.run->total);
   if (!board_->holds(*notice, binding_.stream.call)) [[unlikely]] {
     awaits_board_ = true;  // in vain: its end will be told
     return false;

@@ -215,9 +215,11 @@ void Plan::put_on_board(const collectives::Schedule &schedule, const mesh::Group
       const auto slot = static_cast<std::size_t>(step.peer_slot);
       TUTTI_CHECK(step.turn < shown[slot].size(), "step {} of a schedule for boards reads what is not put up", i);
       const Shown &taken = shown[slot][step.turn];
-      TUTTI_CHECK(!taken.whole || (taken.round < board_rounds_.size() && board_rounds_[taken.round].whole),
-                  "step {} of a schedule for boards reads a whole vector, and this rank puts up none", i);
-      board_step.round = peers_[slot].last_round = taken.round;
+      const bool puts_up = taken.round < board_rounds_.size();
+      TUTTI_CHECK(taken.whole == (puts_up && board_rounds_[taken.round].whole),
+                  "step {} of a schedule for boards takes from a round that is {}whole, unlike this rank's", i,
+                  taken.whole ? "" : "not ");
+      board_step.round = taken.round;
       board_step.first = taken.first;
     }
     board_steps_.push_back(board_step);

@@ -42,7 +42,6 @@ struct PeerPlan {
   // Into the plan's orders: the steps in which messages from and to this peer match, in that order.
   std::uint32_t first_receive, receives;
   std::uint32_t first_send, sends;
-  std::uint32_t last_round = 0;  // on a board: the last one of its rounds that this rank takes something of
 };
 
 // What a rank puts up at once on a board: sends that follow one another, at most one to each rank and all from one

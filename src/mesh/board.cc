@@ -79,12 +79,8 @@ bool Board::put(std::uint32_t call, std::uint32_t signature, const Put &put, con
   Notice &notice = own_.notices[put.round][call % kNotices];
   notice.signature = signature;
   notice.bytes = static_cast<std::uint32_t>(put.bytes);
-  if (put.bytes <= sizeof(Notice::data)) {
-    copy_small(notice.data, data, put.bytes);
-  } else {
-    notice.place = put.first + call % put.count * put.stride;
-    std::memcpy(own_.sheets + notice.place, data, put.bytes);
-  }
+  if (put.bytes <= sizeof(Notice::data)) copy_small(notice.data, data, put.bytes);
+  else std::memcpy(own_.sheets + put.place(call), data, put.bytes);
   __atomic_store_n(&notice.stamp, stamp(call), __ATOMIC_RELEASE);
   for (const Peer *peer : members_)
     if (peer->mapped_boards != nullptr) [[likely]]

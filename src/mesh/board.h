@@ -7,7 +7,8 @@
 //
 // Invariants
 // - A page is written by its owner only. A notice holds for a call if it bears that call's stamp, which is written
-//   last; stamps never come again, since a communicator is told from earlier ones of its number by its generation.
+//   last; stamps do not come again but after 2^31 calls, since a communicator is told from earlier ones of its number
+//   by its generation.
 // - A notice is written over when all members have ended the call that it was for: each tells on its page the first
 //   call that it has not ended.
 // - Each call leaves a mark, which follows from its signature and those of all calls before it. Who writes needs not
@@ -65,10 +66,7 @@ inline constexpr std::size_t kSheetBytes = sheets_for(SIZE_MAX).first;  // of al
 struct alignas(64) Notice {
   std::uint64_t stamp;
   std::uint32_t signature, bytes;
-  union {
-    std::byte data[48];
-    std::uint64_t place;  // in the sheets, of what is larger
-  };
+  std::byte data[48];
 };
 static_assert(sizeof(Notice) == 64);
 
@@ -86,6 +84,8 @@ struct Put {
     const SheetPlace sheets = sheets_for(room);
     return {round, sheets.count, bytes, sheets.first + offset, sheets.bytes};
   }
+  // In the sheets.
+  std::size_t place(std::uint32_t call) const { return first + call % count * stride; }
 };
 
 struct BoardPage {
@@ -97,8 +97,9 @@ struct BoardPage {
 
 class Board {
  public:
-  static constexpr std::size_t kMostBytes = 1024 * 1024;          // in a round
-  static constexpr std::size_t kMostRoom = kSheets.back().bytes;  // in all rounds of a call
+  // In a round; in all rounds of a call, which matters where the second is more than a third of the first.
+  static constexpr std::size_t kMostBytes = 1024 * 1024;
+  static constexpr std::size_t kMostRoom = kSheets.back().bytes;
 
   // That of the communicator of this number and generation, whose calls are numbered from `first_call` on. Null: its
   // ranks have none, on all of them alike.
@@ -138,10 +139,11 @@ class Board {
   bool holds(const Notice &notice, std::uint32_t call) const {
     return __atomic_load_n(&notice.stamp, __ATOMIC_ACQUIRE) == stamp(call);
   }
-  const std::byte *data_of(int rank, const Notice &notice) const {
+  // `put` as on this rank: whatever each puts up, all have it at the same place.
+  const std::byte *data_of(int rank, std::uint32_t call, const Put &put, const Notice &notice) const {
     if (notice.bytes <= sizeof(notice.data)) [[likely]]
       return notice.data;
-    return (*pages_[static_cast<std::size_t>(rank)])[number_].sheets + notice.place;
+    return (*pages_[static_cast<std::size_t>(rank)])[number_].sheets + put.place(call);
   }
   // This rank has ended all calls before that one.
   void ended(std::uint32_t call) { __atomic_store_n(&own_.ended, stamp(call), __ATOMIC_RELEASE); }

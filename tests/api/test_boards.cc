@@ -121,10 +121,19 @@ TEST(Boards, AreNotForOperatorsOfPrograms) {
       }
     };
     ASSERT_OK(tutti_op_create(add, 1, sizeof(std::int64_t), nullptr, &op));
-    for (int call = 0; call < 200; ++call) {
-      std::int64_t value = rank + call, result = 0;
-      ASSERT_OK(tutti_allreduce(&value, &result, 1, TUTTI_OP_ELEMENT, op, comm));
-      ASSERT_EQ(result, 3 + 3 * call);
+    for (const char *algorithm : {"allreduce:table", "allreduce:board", "allreduce:board_blocks"}) {
+      SCOPED_TRACE(algorithm);
+      ASSERT_OK(tutti_comm_set_algorithms(comm, algorithm));
+      int wrong = 0;
+      for (int call = 0; call < 1000; ++call) {
+        // By this algorithm others may be on the board, as plans that are kept.
+        std::int64_t value = rank + call, result = 0;
+        ASSERT_OK(tutti_allreduce(&value, &result, 1, TUTTI_INT64, TUTTI_SUM, comm));
+        wrong += result != 3 + 3 * call;
+        ASSERT_OK(tutti_allreduce(&value, &result, 1, TUTTI_OP_ELEMENT, op, comm));
+        wrong += result != 3 + 3 * call;
+      }
+      EXPECT_EQ(wrong, 0);
     }
     EXPECT_OK(tutti_op_free(&op));
   });

@@ -339,7 +339,7 @@ std::int32_t promised_rounds(const Algorithm &algorithm, const Parameters &param
   const std::int32_t log_radix = parameters.radix >= 2 ? ceil_log(ranks, parameters.radix) : 0;
   const bool allreduce = algorithm.collective == Collective::allreduce;
   // What a throttled message waits for is not data.
-  if (algorithm.name == "board_blocks") return ranks > 1 ? 2 : 0;
+  if (algorithm.name == "board_blocks" || algorithm.name == "board_root") return ranks > 1 ? 2 : 0;
   if (algorithm.name == "direct" || algorithm.name == "throttled" || algorithm.on_board) return ranks > 1 ? 1 : 0;
   if (algorithm.name == "recursive_doubling") return (1 << log2) == ranks ? log2 : log2 - 1 + 2;
   if (algorithm.name == "recursive_multiplying") return ceil_log(ranks, 2) + 2;  // of any p, with any radix

@@ -105,7 +105,8 @@ TEST(Selection, AnOverrideThatCannotRunIsAnErrorThatNamesWhatCan) {
   EXPECT_EQ(
       refused.error().text,
       "allreduce:direct, which the call, tutti_comm_set_algorithms or TUTTI_ALGO asks for, cannot run for 65 ranks; "
-      "recursive_doubling, recursive_multiplying, ring, circulant, hierarchical, leaders, board_blocks can");
+      "recursive_doubling, recursive_multiplying, ring, circulant, hierarchical, leaders, board_blocks, board_root "
+      "can");
   EXPECT_TRUE(select({.collective = Collective::broadcast, .ranks = 65}, direct)) << "the other collective is free";
 }
 
@@ -122,7 +123,7 @@ TEST(Selection, WhatDoesNotCommuteGetsAnAlgorithmThatKeepsRankOrder) {
             "allreduce:ring, which the call, tutti_comm_set_algorithms or TUTTI_ALGO asks for, does not keep rank "
             "order, which "
             "this operator needs; direct, recursive_doubling, recursive_multiplying, leaders, board, "
-            "board_blocks can");
+            "board_blocks, board_root can");
   EXPECT_TRUE(select({.collective = Collective::barrier, .ranks = 8, .ordered = false}, {}));
 }
 

@@ -41,7 +41,7 @@ class Boards : public testing::Test {
     EXPECT_EQ(notice->signature, 5u);
     EXPECT_EQ(notice->bytes, bytes);
     const std::vector<std::byte> expected(bytes, std::byte(call));
-    return std::memcmp(boards_[1]->data_of(0, *notice), expected.data(), bytes) == 0;
+    return std::memcmp(boards_[1]->data_of(0, call, Put::at(0, bytes, 0, bytes), *notice), expected.data(), bytes) == 0;
   }
 
   std::vector<std::unique_ptr<test::Rank>> ranks_;
@@ -76,7 +76,8 @@ TEST_F(Boards, ShowTwoRoundsOfACallBesideEachOther) {
       ASSERT_NE(notice, nullptr);
       const std::vector<std::byte> &expected = round == 0 ? a : b;
       EXPECT_EQ(notice->bytes, expected.size());
-      EXPECT_EQ(std::memcmp(boards_[1]->data_of(0, *notice), expected.data(), expected.size()), 0) << first;
+      const Put put = round == 0 ? Put::at(0, first, 0, room) : Put::at(1, second, behind, room);
+      EXPECT_EQ(std::memcmp(boards_[1]->data_of(0, call, put, *notice), expected.data(), expected.size()), 0) << first;
     }
     boards_[1]->ended(++call);
   }

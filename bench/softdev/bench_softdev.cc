@@ -216,7 +216,7 @@ void send_beside_hand_off(benchmark::State &state) {
   pin(0);
   std::uint64_t bare = 0, message = 0;
   std::vector<std::pair<double, double>> pairs;
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     const double h = half_ns([&] {
       there.word.store(++bare, std::memory_order_release);
       while (back.word.load(std::memory_order_acquire) != bare) {
@@ -255,7 +255,7 @@ void empty_poll(benchmark::State &state) {
   }
   pin(0);
   ibv_wc wc[16];
-  for (auto _ : state) benchmark::DoNotOptimize(ibv_poll_cq(a.cq, 16, wc));
+  while (state.KeepRunning()) benchmark::DoNotOptimize(ibv_poll_cq(a.cq, 16, wc));
   for (ibv_qp *qp : qps) a.v->destroy_qp(qp);
 }
 
@@ -263,7 +263,7 @@ void copy_limit(benchmark::State &state, bool stream) {
   const auto bytes = static_cast<std::size_t>(state.range(0));
   End a, b;
   pin(0);
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     if (stream) {
       copy_stream(b.memory + (2 << 20), a.memory + (2 << 20), bytes);
       copy_fence();
@@ -281,7 +281,7 @@ void write_rate(benchmark::State &state) {
   a.connect(b);
   b.connect(a);
   pin(0);
-  for (auto _ : state) a.write(b, bytes);
+  while (state.KeepRunning()) a.write(b, bytes);
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes));
 }
 
@@ -307,7 +307,7 @@ void write_and_read(benchmark::State &state, bool stream) {
   pin(0);
   std::uint64_t i = 0;
   double best = 0;
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     const std::int64_t start = now_ns();
     if (stream) {
       copy_stream(b.memory + (2 << 20), a.memory + (2 << 20), bytes);
@@ -373,7 +373,7 @@ void copied_once(benchmark::State &state, void (Bare::*collective)(int)) {
     }
   });
   pin(0);
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     bare.fill(0);
     bare.meet(0);
     const std::int64_t start = now_ns();

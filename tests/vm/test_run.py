@@ -97,6 +97,14 @@ class Broken(unittest.TestCase):
         self.assert_lost(self.run_it("smoke", "--timeout", "2", limit=2, path=bin_folder),
                          "the limit passed before a machine was started")
 
+    def test_what_is_fetched_already_is_not_fetched_again(self):
+        self.use_cache()
+        done = self.run_it("--fetch", path=self.path_without("apt-get", "apt-cache"))
+        self.assertEqual((0, "", ""), (done.returncode, done.stdout, done.stderr))
+
+    def test_fetching_without_a_kernel_package(self):
+        self.assert_lost(self.run_it("--fetch", path=self.path_without("apt-get", "apt-cache")), "apt")
+
     def test_no_disk_space(self):
         # A mount of its own, in a user namespace where this is not root.
         self.use_cache()

@@ -20,10 +20,7 @@ Schedule build(const Parameters &parameters) {
     const std::int32_t peer = peer_at(distance);
     builder.send(peer, builder.part(source, std::uint32_t(peer)));
   }
-  const bool beside = own == result && rank >= 2;
-  const Range into = beside ? builder.scratch_blocks(0, std::uint32_t(rank)) : result;
-  reduce_in_rank_order(builder, rank, ranks, own, into);
-  if (beside) builder.copy(into, result);
+  reduce_in_rank_order(builder, rank, ranks, own, result);
   for (std::int32_t distance = 1; distance < ranks; ++distance) builder.send(peer_at(distance), result);
   for (std::int32_t distance = 1; distance < ranks; ++distance) {
     const std::int32_t peer = peer_at(-distance);

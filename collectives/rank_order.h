@@ -8,9 +8,11 @@
 
 namespace tutti::collectives {
 
-// Of `own` and the vectors of the ranks 0 to ranks - 1 but `rank`, two or more in all, into `into`, which may be `own`
-// where rank < 2.
-inline void reduce_in_rank_order(Builder &builder, std::int32_t rank, std::int32_t ranks, Range own, Range into) {
+// Of `own` and the vectors of the ranks 0 to ranks - 1 but `rank`, two or more in all, into `result`, which may be
+// `own`: then what comes before it is reduced beside it, in scratch.
+inline void reduce_in_rank_order(Builder &builder, std::int32_t rank, std::int32_t ranks, Range own, Range result) {
+  const bool beside = own == result && rank >= 2;
+  const Range into = beside ? builder.scratch_blocks(0, result.first, result.blocks) : result;
   std::int32_t next = rank + 1;
   if (rank == 0) {
     builder.recv_reduce(next++, Side::right, own, into);
@@ -22,6 +24,7 @@ inline void reduce_in_rank_order(Builder &builder, std::int32_t rank, std::int32
     builder.reduce(Side::right, own, into);
   }
   for (; next < ranks; ++next) builder.recv_reduce(next, Side::right, into, into);
+  if (beside) builder.copy(into, result);
 }
 
 }  // namespace tutti::collectives

@@ -15,11 +15,7 @@ Schedule build(const Parameters &parameters) {
     builder.send(parameters.root, own);
     return builder.take();
   }
-  const Range output = builder.whole(Buffer::output);
-  const bool beside = own == output && parameters.rank >= 2;
-  const Range into = beside ? builder.scratch() : output;
-  reduce_in_rank_order(builder, parameters.rank, parameters.ranks, own, into);
-  if (beside) builder.copy(into, output);
+  reduce_in_rank_order(builder, parameters.rank, parameters.ranks, own, builder.whole(Buffer::output));
   return builder.take();
 }
 

@@ -104,8 +104,9 @@ const std::vector<SelectionRow> &selection_table() {
   // of a collective takes everything.
   static const auto &rows = *new std::vector<SelectionRow>{
       // collective, ranks, ranks per core, bytes, algorithm, radix, only where hosts are shared, where there is a board
-      // On a board a rank writes once, and nobody waits for a turn of anyone but those it reads; everybody's vector is
-      // read by everybody, though. Bounds for more than two ranks with a core each are estimates.
+      // On a board a rank writes once, and nobody waits for a turn of anyone but those it reads. In `board` everybody
+      // reads everybody's vector; where that is too much, rank 0 reduces for all, or each rank a block. Bounds for more
+      // than two ranks with a core each are estimates.
       {allreduce, 2, 2, 1, kAnyRanks, 0, 256 * KiB, "board", 0, false, true},
       {allreduce, 3, 4, 2, kAnyRanks, 0, 32 * KiB, "board", 0, false, true},
       {allreduce, 5, 64, 2, kAnyRanks, 0, 512, "board", 0, false, true},

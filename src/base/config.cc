@@ -147,10 +147,9 @@ const std::vector<Variable> &table() {
        .min = 0,
        .max = 256,
        .same_on_all_ranks = true,
-       .help =
-           "How many communicators at once have a board, through which ranks of one host exchange up to 1 MiB in "
-           "collectives (their algorithms `board` and `board_blocks`), the world first; 0: none. Each takes 2.5 MiB a "
-           "rank, as far as it is used. Others exchange messages."},
+       .help = "How many communicators at once have a board, through which ranks of one host exchange up to 1 MiB in "
+               "collectives (their algorithms `board...`), the world first; 0: none. Each takes 2.5 MiB a "
+               "rank, as far as it is used. Others exchange messages."},
       {.name = "TUTTI_ALGO",
        .member = &Config::algo,
        .default_text = "",

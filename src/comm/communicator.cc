@@ -78,7 +78,7 @@ Result<Entry *> Communicator::entry_for(const Shape &shape) {
   // An operator of the program's may write to its first operand, which on a board others read.
   situation.board = situation.board && !shape.persistent && !shape.parting && shape.created == 0;
   TUTTI_TRY(const Choice choice, collectives::select(situation, overrides));
-  const bool on_board = situation.board && choice.algorithm->on_board;  // also what is asked for
+  const bool on_board = situation.board && choice.algorithm->on_board;  // chosen or asked for
   const std::int32_t root = collectives::form_of(shape.collective).rooted ? shape.root : 0;
   const bool in_place = last_conversion_.runs_in_place();
   for (const std::unique_ptr<Entry> &entry : entries_)

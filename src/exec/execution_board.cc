@@ -8,7 +8,6 @@
 
 namespace tutti::exec {
 
-using collectives::Buffer;
 using collectives::Step;
 
 // Whether it fits is alike on all ranks: all see what all others put up, or, where each sends one other rank something,
@@ -16,10 +15,12 @@ using collectives::Step;
 void Execution::measure_board() {
   const std::vector<BoardRound> &rounds = plan_.board_rounds();
   std::array<std::uint64_t, mesh::kRounds> own = {}, most = {};  // bytes that this rank puts up, and that any does
+  const auto source_of = [&](const BoardRound &round) -> const Layout & {
+    return layout(plan_.steps()[round.sends[0]].step.source.buffer);
+  };
   for (std::size_t i = 0; i < rounds.size(); ++i) {
     const std::uint32_t first = rounds[i].sends[0];
-    const Buffer source = plan_.steps()[first].step.source.buffer;
-    own[i] = most[i] = rounds[i].whole ? layout(source).vector() * binding_.element_bytes : runs_[first].total;
+    own[i] = most[i] = rounds[i].whole ? source_of(rounds[i]).vector() * binding_.element_bytes : runs_[first].total;
     puts_[i].source_offset = rounds[i].whole ? 0 : runs_[first].source_offset;
     puts_[i].sends = 0;
     for (const std::uint32_t send : rounds[i].sends) puts_[i].sends += runs_[send].total != 0;
@@ -32,8 +33,7 @@ void Execution::measure_board() {
     if (!puts && plan_step.step.peer >= 0) {
       // What peers put up whole is as large as this rank's own.
       if (step.round < rounds.size() && rounds[step.round].whole) {
-        const Buffer source = plan_.steps()[rounds[step.round].sends[0]].step.source.buffer;
-        run.offset = layout(source).begin(step.first) * binding_.element_bytes;
+        run.offset = source_of(rounds[step.round]).begin(step.first) * binding_.element_bytes;
         run.bytes = own[step.round];
       }
       most[step.round] = std::max(most[step.round], run.bytes);

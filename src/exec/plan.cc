@@ -202,8 +202,11 @@ void Plan::put_on_board(const collectives::Schedule &schedule, const mesh::Group
   on_board_ = true;
   board_rounds_ = rounds_of(schedule);
   std::vector<std::vector<Shown>> shown;  // by peer
-  for (const PeerPlan &peer : peers_)
-    shown.push_back(shown_to(static_cast<std::int32_t>(schedule.own), others(group.rank_of(peer.rank))));
+  for (const PeerPlan &peer : peers_) {
+    const bool shows = peer.receives != 0;
+    shown.push_back(shows ? shown_to(static_cast<std::int32_t>(schedule.own), others(group.rank_of(peer.rank)))
+                          : std::vector<Shown>());
+  }
   std::uint32_t round = 0;
   for (std::uint32_t i = 0; i < steps_.size(); ++i) {
     const PlanStep &step = steps_[i];

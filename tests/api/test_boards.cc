@@ -126,7 +126,7 @@ TEST(Boards, AreNotForOperatorsOfPrograms) {
       ASSERT_OK(tutti_comm_set_algorithms(comm, algorithm));
       int wrong = 0;
       for (int call = 0; call < 1000; ++call) {
-        // By this algorithm others may be on the board, as plans that are kept.
+        // By the same algorithm, this one may be on the board.
         std::int64_t value = rank + call, result = 0;
         ASSERT_OK(tutti_allreduce(&value, &result, 1, TUTTI_INT64, TUTTI_SUM, comm));
         wrong += result != 3 + 3 * call;

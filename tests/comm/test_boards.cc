@@ -18,6 +18,8 @@ using comm::Call;
 class OnBoards : public testing::Test {
  protected:
   void start(int ranks, std::uint32_t first_call = 0) {
+    ranks_.clear();
+    sent_.clear();
     auto up = bring_up(ranks, [&](int) {
       RankSetup setup{default_config(), {}};
       setup.first_call = first_call;
@@ -109,8 +111,6 @@ class TwoRounds : public OnBoards {
 
 TEST_F(TwoRounds, AreApartOnTheBoard) {
   for (const int ranks : {2, 3}) {
-    ranks_.clear();
-    sent_.clear();
     start(ranks, comm::kCallMask - 5);
     // In notices, in both, in sheets of each size, up to the largest vectors that fit.
     for (const std::size_t count : {1u, 2u, 3u, 12u, 13u, 24u, 100u, 767u, 1000u, 8000u, 65'536u, 240'000u, 262'144u}) {
@@ -140,8 +140,6 @@ TEST_F(TwoRounds, SecondOnesAreWaitedFor) {
 
 TEST_F(TwoRounds, DeathsAfterTheFirstEndTheCallAndThoseAfterTheSecondDoNot) {
   for (const bool second : {false, true}) {
-    ranks_.clear();
-    sent_.clear();
     start(3);
     // Who begins last finds the vectors of all others, and puts up its block of the sum.
     const std::array<int, 3> order = second ? std::array{0, 1, 2} : std::array{2, 0, 1};
@@ -190,8 +188,6 @@ TEST_F(TwoRounds, OfManyCallsAtOnceDoNotMix) {
 // The root runs ahead as far as it may; every call has its own data.
 TEST_F(OnBoards, ARootThatIsAheadWaitsForTheOthers) {
   for (const std::size_t bytes : {8u, 100u, 3000u, 20'000u}) {
-    ranks_.clear();
-    sent_.clear();
     start(3, comm::kCallMask - 50);
     constexpr std::size_t kCalls = 400;
     std::vector<std::vector<std::uint8_t>> source(kCalls, std::vector<std::uint8_t>(bytes));
